@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 
@@ -12,15 +14,20 @@ from rl_agent.config import AgentConfig
 from rl_agent.multi_agent import joint
 from rl_agent.normalization.actions import ActionMap, ChoiceMap, action_map_of
 from rl_agent.normalization.spaces import Sizes, sizes_of
-from rl_agent.rollout.exploration import draw_action
-from rl_agent.saving.checkpoint import made_from, read_checkpoint, write_checkpoint
-from rl_agent.saving.learner_state import AVERAGE, HANDED_OUT, own_spaces
+from rl_agent.rollout.exploration import sample_action
+from rl_agent.saving.checkpoint import Arrays, made_from, read_checkpoint, write_checkpoint
 
-__all__ = ["CHECKPOINT", "Policy"]
+__all__ = ["AVERAGE", "CHECKPOINT", "HANDED_OUT", "Policy", "own_spaces"]
 
 F32 = npt.NDArray[np.float32]
 
 PARTS = ("algorithm/weights", "state/mean", "state/per_std", "action/low", "action/high")
+
+AVERAGE = "average"
+"""Of a learner that averages its policy: the weights to take instead of the newest."""
+
+HANDED_OUT = "handed_out"
+"""Of a learner that hands out an earlier policy: its weights, to take instead of both."""
 
 CHECKPOINT = "checkpoint.npz"
 """Name of the file in the folder of a run or an agent that holds the policy."""
@@ -184,7 +191,7 @@ class Policy:
         if not deterministic:
             if rng is None:
                 raise ValueError("rng = None is only allowed with deterministic = True")
-            raw = draw_action(mean, std, rng, clipped=self.config.is_clipped)
+            raw = sample_action(mean, std, rng, clipped=self.config.is_clipped)
         elif self.sizes.choices:
             raw = mean.argmax(axis=1)[:, None].astype(np.float32)
         else:
@@ -211,3 +218,16 @@ class Policy:
             raise ValueError(
                 f"a state of shape {state.shape}, but {expected} belongs to observations of shape {given}"
             )
+
+
+def own_spaces(
+    arrays: Arrays, meta: dict[str, Any]
+) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]:
+    """Return the spaces of one agent of the task that a checkpoint is of."""
+    size = len(arrays["state/mean"])
+    seen = (0.0, 255.0) if meta["config"]["network"] == "conv" else (-np.inf, np.inf)
+    observation_space = gymnasium.spaces.Box(*seen, (size,), np.float32)
+    low, high = arrays["action/low"], arrays["action/high"]
+    if meta["choices"]:
+        return observation_space, gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
+    return observation_space, gymnasium.spaces.Box(low, high, dtype=np.float32)

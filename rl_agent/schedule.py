@@ -33,13 +33,17 @@ class Counters:
     """Gradient steps k."""
     warm_up: int = -1
     """Actions issued when learning started; -1 before."""
-    learned_serial: int = 0
-    """Number of the first episode that the latest iteration does not learn from; 0 where there are no iterations."""
+    iteration_end: int = 0
+    """Id of the first episode that the latest iteration does not learn from; 0 where there are no iterations."""
 
     @property
     def is_learning(self) -> bool:
         """Whether learning has started."""
         return self.warm_up >= 0
+
+    def begin_learning(self) -> None:
+        """Count gradient steps from now on."""
+        self.warm_up = self.issued
 
 
 class Schedule(ABC):

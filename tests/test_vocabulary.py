@@ -39,8 +39,26 @@ RETIRED = {
     "judged_episodes": "performance_window",
     "contestant": "method",
     "contestants": "methods",
+    "OnStretches": "SegmentAlgorithm",
+    "gather_ahead": "gather_n_step_transitions",
+    "sweep_drawn": "sweep_sampled",
+    "draw_action": "sample_action",
+    "draw_choice": "sample_choice",
+    "slope_of_log": "grad_log_density",
+    "slope_of_divergence": "grad_kl",
 }
 """Words, and what is said instead."""
+IN_LEARNERS = {
+    "Drawn": "SampledBatch",
+    "drawn": "sampled",
+    "drew": "sampled",
+    "draw": "sample",
+    "draws": "samples",
+    "places": "indices",
+    "serial": "episode_id",
+    "serials": "episode_ids",
+}
+"""The same for code in rl_agent, but for names in checkpoints; elsewhere these are good words."""
 PATTERN = re.compile(r"\b(" + "|".join(map(re.escape, RETIRED)) + r")\b")
 
 
@@ -72,6 +90,20 @@ def test_retired_words_are_gone() -> None:
         for match in PATTERN.finditer(line)
     ]
     assert not found, "\n".join(found)
+
+
+def test_words_for_what_is_sampled_and_stored_are_those_of_the_field() -> None:
+    pattern = re.compile(r"""(?<!")\b(""" + "|".join(IN_LEARNERS) + r""")\b(?!")""")
+    found = [
+        f"{page.relative_to(ROOT)}:{number}: {match[0]!r}: say {IN_LEARNERS[match[0]]!r}"
+        for page in pages()
+        if page.parent.is_relative_to(ROOT / "rl_agent") and page.name != "colours.py"
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        for match in pattern.finditer(line)
+    ]
+    assert not found, "\n".join(found)
+    assert pattern.search("steps that were drawn")
+    assert not pattern.search('"draws": redrawn')
 
 
 def test_every_retired_word_would_be_found() -> None:

@@ -146,7 +146,7 @@ def _row(
         "algorithm": config.algorithm,
         "network": config.network,
         "sampler": config.sampler,
-        "batch": config.draws,
+        "batch": config.sample_size,
         "observation": observation,
         "action": action,
         "threads": config.threads,
@@ -189,7 +189,7 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
         agents=AGENTS,
         seed=0,
     )
-    while learner.memory.steps < config.learning_starts and not learner.updates_due():
+    while learner.memory.storage.steps < config.learning_starts and not learner.updates_due():
         _play(learner, rng)
     return learner
 

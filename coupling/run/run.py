@@ -218,7 +218,7 @@ def _is_finished(learner: Learner, steps: int) -> bool:
     """Tell whether all steps are done, the outcomes of all actions are in, and no gradient step is owed."""
     return (
         learner.environment_steps >= steps
-        and not learner.open_episodes.is_waiting.any()
+        and not learner.collector.open_episodes.is_waiting.any()
         and not learner.updates_due()
     )
 

@@ -24,15 +24,14 @@ from rl_agent.networks.distributions import densities
 from rl_agent.networks.optim.gradient_step import GradientStep
 from rl_agent.networks.optim.optimizer import Optimiser
 from rl_agent.normalization.spaces import Sizes
+from rl_agent.replay.batch import Source, gather_transitions
 from rl_agent.replay.refer import Rules, is_near_policy
-from rl_agent.replay.samplers.sampler import Source
 from rl_agent.runtime.lazy_torch import torch
 from rl_agent.schedule import Ratio, Schedule
 
 __all__ = [
     "Algorithm",
     "Evaluation",
-    "Source",
     "Tensors",
     "centered",
     "compare_gaussians",
@@ -164,7 +163,7 @@ class Algorithm(ABC):
     groups
         By name, the first and the last of the consecutive parts that share moments and a learning rate.
     rng
-        Draws the first weights, and later the noise of the losses.
+        Samples the first weights, and later the noise of the losses.
 
     Attributes
     ----------
@@ -213,12 +212,12 @@ class Algorithm(ABC):
         self.network = actor.network
         self.weights: F32 = parts.initialise(rng)
         self.target: F32 | None = self.weights.copy() if isinstance(config, HasTarget) else None
-        places = {
-            name: slice(parts.places[first].start, parts.places[last].stop)
+        slices = {
+            name: slice(parts.slices[first].start, parts.slices[last].stop)
             for name, (first, last) in groups.items()
         }
-        self.due = frozenset(places)
-        self.optimiser = Optimiser(self.weights, places, self.target)
+        self.due = frozenset(slices)
+        self.optimiser = Optimiser(self.weights, slices, self.target)
         self.torch_step = GradientStep(self.optimiser, self.loss, config.device)
         self._act = actor.bind(self.weights)
         self.last_gradient: F32 = np.zeros_like(self.weights)
@@ -249,17 +248,17 @@ class Algorithm(ABC):
         """V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
         return np.zeros(len(lengths), np.float32)
 
-    def gather(self, source: Source, places: I64) -> tuple[I64, Any]:
-        """Gather what a gradient needs of drawn steps.
+    def gather(self, source: Source, indices: I64) -> tuple[I64, Any]:
+        """Gather what a gradient needs of sampled steps.
 
         Returns
         -------
-        places
-            Places of the steps that the results of ``update`` are about.
+        indices
+            Ring indices of the steps that the results of ``update`` are about.
         batch
             A dataclass of arrays.
         """
-        return source.memory.gather_transitions(places, self.network.history, *source[1:])
+        return gather_transitions(source, indices, self.network.history)
 
     def update(
         self, batch: Any, learning_rate: float, rules: Rules, weight: F32 | None = None
@@ -289,7 +288,7 @@ class Algorithm(ABC):
         )
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Bring the results of the loss into the order of the gathered ``places``."""
+        """Bring the results of the loss into the order of the gathered ``indices``."""
         return results
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
@@ -323,7 +322,7 @@ class Algorithm(ABC):
         """L2 decay of critics: l/2 times the sum of squares of the weights of these parts, l being ``critic_l2``."""
         if not isinstance(self.config, ActorCritic) or self.config.critic_l2 == 0.0:
             return weights.new_zeros(())
-        squares = [(weights[self.parts.places[name]] ** 2).sum() for name in names]
+        squares = [(weights[self.parts.slices[name]] ** 2).sum() for name in names]
         return 0.5 * self.config.critic_l2 * torch.stack(squares).sum()
 
     def arrays(self) -> dict[str, F32]:

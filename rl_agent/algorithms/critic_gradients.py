@@ -57,8 +57,8 @@ def fit(
     critic.backward((share * (q - q_target))[:, None], algorithm.host_gradient[name])
     config = algorithm.config
     if isinstance(config, ActorCritic) and config.critic_l2:
-        place = algorithm.parts.places[name]
-        algorithm.last_gradient[place] += np.float32(config.critic_l2) * algorithm.weights[place]
+        block = algorithm.parts.slices[name]
+        algorithm.last_gradient[block] += np.float32(config.critic_l2) * algorithm.weights[block]
     return q
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms.algorithm import Algorithm, Source
-from rl_agent.replay.batch import Batch
+from rl_agent.algorithms.algorithm import Algorithm
+from rl_agent.replay.batch import Batch, Source, gather_batch
 from rl_agent.runtime.lazy_torch import torch
 from rl_agent.schedule import Iterations
 
@@ -31,7 +31,7 @@ class OnPolicy(Algorithm):
             )
         return outputs[:, 0].numpy()
 
-    def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
-        """Gather drawn steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised where the algorithm asks for it."""
-        places, batch = source.memory.gather(places, self.network.history, *source[1:])
-        return places, Batch(**vars(batch) | {"q_ret": source.memory.advantage[places]})
+    def gather(self, source: Source, indices: I64) -> tuple[I64, Batch]:
+        """Gather sampled steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised where the algorithm asks for it."""
+        indices, batch = gather_batch(source, indices, self.network.history)
+        return indices, Batch(**vars(batch) | {"q_ret": source.memory.values.advantage[indices]})

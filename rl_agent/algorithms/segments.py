@@ -14,26 +14,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, near_policy_masks
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, near_policy_masks
 from rl_agent.config import AgentConfig, SegmentConfig
 from rl_agent.networks import Views, make_network, unrolled_outputs
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.networks.distributions import densities
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import targets
+from rl_agent.replay.batch import Source
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = [
-    "OnStretches",
+    "SegmentAlgorithm",
     "Segments",
     "between",
     "compare",
+    "grad_kl",
+    "grad_log_density",
     "make_actor",
-    "places",
     "retrace",
-    "slope_of_divergence",
-    "slope_of_log",
     "statistics",
+    "step_indices",
     "trust_region_step",
 ]
 
@@ -43,7 +44,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Segments:
-    """n drawn segments of up to T steps, aligned at their ends in a grid (T, n); M of its places are gathered.
+    """n sampled segments of up to T steps, aligned at their ends in a grid (T, n); M of its entries are gathered.
 
     Attributes
     ----------
@@ -52,10 +53,10 @@ class Segments:
         ends, zeros before an episode, shape (H + T + 1, n, S); and how many of them exist, not growing, shape (n,).
     action, behaviour_mean, behaviour_std, reward
         Shape (M, ...); the reward in scaled units.
-    place
+    index
         Where each of the M lies in the grid, counted along its rows, shape (M,).
     exists
-        1 for steps of a segment, 0 for places before it begins, shape (T, n).
+        1 for steps of a segment, 0 for entries before it begins, shape (T, n).
     nonterminal
         0 where a terminal state follows the segment, else 1, shape (n,).
     gamma
@@ -68,7 +69,7 @@ class Segments:
     behaviour_mean: F32
     behaviour_std: F32
     reward: F32
-    place: I64
+    index: I64
     exists: F32
     nonterminal: F32
     gamma: float
@@ -126,7 +127,7 @@ def statistics(outputs: torch.Tensor, choices: int) -> torch.Tensor:
     return torch.softmax(outputs, -1) if choices else outputs
 
 
-def slope_of_log(
+def grad_log_density(
     phi: torch.Tensor, action: torch.Tensor, sigma: float, choices: int
 ) -> torch.Tensor:
     """Gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a instead of a."""
@@ -135,9 +136,7 @@ def slope_of_log(
     return (action - phi) / sigma**2
 
 
-def slope_of_divergence(
-    phi: torch.Tensor, average: torch.Tensor, sigma: float, choices: int
-) -> torch.Tensor:
+def grad_kl(phi: torch.Tensor, average: torch.Tensor, sigma: float, choices: int) -> torch.Tensor:
     """Gradient k of D_KL( f(.|average) || f(.|phi) ) by phi, shape of phi."""
     return -average / phi.clamp(min=1e-6) if choices else (phi - average) / sigma**2
 
@@ -164,23 +163,23 @@ def between(
     inputs: Tensors,
 ) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
     """Ways from what is gathered, shape (M,), to the grid of ``Segments``, and back."""
-    shape, place = inputs["exists"].shape, inputs["place"].long()
+    shape, index = inputs["exists"].shape, inputs["index"].long()
 
     def grid(x: torch.Tensor) -> torch.Tensor:
-        return x.new_zeros(shape.numel()).index_copy(0, place, x).reshape(shape)
+        return x.new_zeros(shape.numel()).index_copy(0, index, x).reshape(shape)
 
-    return grid, lambda y: y.reshape(-1)[place]
+    return grid, lambda y: y.reshape(-1)[index]
 
 
-def places(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+def step_indices(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
     """Where in ``sequences`` the M steps lie, and what followed the n last ones."""
     total, n, _ = inputs["sequences"].shape
     before = total - 1 - len(inputs["exists"])
-    after = (total - 1) * n + torch.arange(n, device=inputs["place"].device)
-    return inputs["place"].long() + before * n, after
+    after = (total - 1) * n + torch.arange(n, device=inputs["index"].device)
+    return inputs["index"].long() + before * n, after
 
 
-class OnStretches(Algorithm):
+class SegmentAlgorithm(Algorithm):
     """Gathers segments of up to ``segment`` steps, and averages losses over their steps."""
 
     config: SegmentConfig
@@ -189,35 +188,35 @@ class OnStretches(Algorithm):
         super().__init__(*args)
         self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
-    def gather(self, source: Source, places: I64) -> tuple[I64, Segments]:
-        """Gather the segments that end at ``places``, those with the longest past first."""
-        memory, history, count = source.memory, self.network.history, len(places)
+    def gather(self, source: Source, indices: I64) -> tuple[I64, Segments]:
+        """Gather the segments that end at ``indices``, those with the longest past first."""
+        storage, history, count = source.memory.storage, self.network.history, len(indices)
         longest = self.config.segment
         if self.config.device == "cpu":  # a graph needs the same shapes every time
-            longest = min(longest, int(memory.position[places].max()) + 1)
+            longest = min(longest, int(storage.position[indices].max()) + 1)
         else:  # or one of a few, filled up with segments of no steps
-            places = np.resize(places, -(-count // self.config.episodes) * self.config.episodes)
-        known = np.minimum(memory.position[places] + 2, history + longest + 1)
+            indices = np.resize(indices, -(-count // self.config.episodes) * self.config.episodes)
+        known = np.minimum(storage.position[indices] + 2, history + longest + 1)
         order = np.argsort(-known, kind="stable")
-        ends, known = places[order], known[order]
+        ends, known = indices[order], known[order]
         back = np.arange(longest - 1, -1, -1)[:, None]
-        exists = (memory.position[ends] >= back) & (order < count)
+        exists = (storage.position[ends] >= back) & (order < count)
         is_gathered = exists if self.config.device == "cpu" else np.ones_like(exists)
-        place = np.flatnonzero(is_gathered)
-        places = (np.where(exists, ends - back, ends) % memory.capacity).reshape(-1)[place]
-        rows = memory.rows(ends)
-        is_last = memory.position[ends] + 1 == memory.length[rows]
-        self._is_step = exists.reshape(-1)[place]
-        return places[self._is_step], Segments(
-            sequences=memory.following(ends, history + longest + 1, source.mean, source.per_std),
+        index = np.flatnonzero(is_gathered)
+        indices = (np.where(exists, ends - back, ends) % storage.capacity).reshape(-1)[index]
+        rows = storage.rows(ends)
+        is_last = storage.position[ends] + 1 == storage.length[rows]
+        self._is_step = exists.reshape(-1)[index]
+        return indices[self._is_step], Segments(
+            sequences=storage.following(ends, history + longest + 1, source.mean, source.per_std),
             lengths=known,
-            action=memory.action[places],
-            behaviour_mean=memory.behaviour_mean[places],
-            behaviour_std=memory.behaviour_std[places],
-            reward=memory.reward[places] * np.float32(1.0 / source.reward_scale),
-            place=place,
+            action=storage.action[indices],
+            behaviour_mean=storage.behaviour_mean[indices],
+            behaviour_std=storage.behaviour_std[indices],
+            reward=storage.reward[indices] * np.float32(1.0 / source.reward_scale),
+            index=index,
             exists=exists.astype(np.float32),
-            nonterminal=(~(memory.terminated[rows] & is_last)).astype(np.float32),
+            nonterminal=(~(storage.terminated[rows] & is_last)).astype(np.float32),
             gamma=source.gamma,
         )
 
@@ -233,19 +232,19 @@ class OnStretches(Algorithm):
         name: str,
         views: Views,
         inputs: Tensors,
-        place: torch.Tensor,
+        index: torch.Tensor,
         actions: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Compute the outputs of a network at steps of the segments."""
         return unrolled_outputs(
-            self.parts, name, views, inputs["sequences"], inputs["lengths"], place, actions
+            self.parts, name, views, inputs["sequences"], inputs["lengths"], index, actions
         )
 
     def averaged(
         self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors
     ) -> tuple[torch.Tensor, Tensors]:
         """Average over the steps that exist."""
-        exists = inputs["exists"].reshape(-1)[inputs["place"].long()]
+        exists = inputs["exists"].reshape(-1)[inputs["index"].long()]
         mean = lambda x: (x * exists).sum() / exists.sum()  # noqa: E731
         far, _ = near_policy_masks(results["rho"], inputs)
         losses = {"policy_loss": mean(policy_loss), "value_loss": mean(value_loss)}

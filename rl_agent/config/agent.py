@@ -147,7 +147,7 @@ class AgentConfig(BaseModel):
     serves_worlds: ClassVar[bool] = False
     """Whether several agents may act together in an environment."""
     is_stochastic: ClassVar[bool] = True
-    """Whether the policy that is learned draws its actions; else what it draws is its mean action and noise."""
+    """Whether actions are sampled from the policy that is learned; else they are its mean action and noise."""
     title: ClassVar[str] = ""
     """What the algorithm is called in tables and plots; its name where this is empty."""
     title_replay: ClassVar[Replay] = "none"
@@ -319,8 +319,8 @@ class AgentConfig(BaseModel):
             )
         if self.random_start and self.replay != "none":
             yield (
-                f"random_start = True stores actions that the policy did not draw, which replay = {self.replay} cannot "
-                "weigh; use random_start = false, or replay = none"
+                f"random_start = True stores actions that the policy did not sample, which replay = {self.replay} "
+                "cannot weigh; use random_start = false, or replay = none"
             )
         if self.sigma <= self.sigma_min:
             yield f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}"
@@ -369,8 +369,8 @@ class AgentConfig(BaseModel):
         return 1.0
 
     @property
-    def draws(self) -> int:
-        """How many the sampler draws for a gradient."""
+    def sample_size(self) -> int:
+        """How many steps are sampled for a gradient."""
         return self.batch_size
 
     def discount(self, step: int) -> float:

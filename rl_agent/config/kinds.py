@@ -67,13 +67,13 @@ class Remembering(AgentConfig):
 
 
 class DrawsSteps(Remembering):
-    """What draws single steps of its memory.
+    """What learns from single steps of its memory.
 
     Attributes
     ----------
     episode_share
-        Sampler ``uniform``: share of a batch that is drawn by episodes, which are equally likely whatever their length;
-        so steps of short ones are seen more often.
+        Sampler ``uniform``: share of a batch that is sampled by episodes, which are equally likely whatever their
+        length; so steps of short ones are seen more often.
     """
 
     episode_share: Share = 0.0
@@ -83,7 +83,7 @@ class DrawsSteps(Remembering):
         if self.episode_share > 0.0 and self.sampler != "uniform":
             yield (
                 f"episode_share = {self.episode_share} is a share of a uniform batch, which sampler = {self.sampler} "
-                "does not draw; use sampler = uniform"
+                "does not sample; use sampler = uniform"
             )
 
 
@@ -101,7 +101,7 @@ class HasTarget(AgentConfig):
 
 
 class WithTarget(HasTarget, DrawsSteps):
-    """What has a target network, and draws single steps of its memory."""
+    """What has a target network, and learns from single steps of its memory."""
 
 
 class WithPolicy(AgentConfig):

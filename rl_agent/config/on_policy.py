@@ -46,7 +46,7 @@ class OnPolicyConfig(WithPolicy):
     @property
     def steps_per_gradient(self) -> float:
         """Environment steps per gradient step."""
-        return self.draws / self.passes
+        return self.sample_size / self.passes
 
     def _incompatibilities(self) -> Iterator[str]:
         name = self.algorithm

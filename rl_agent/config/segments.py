@@ -35,8 +35,8 @@ class SegmentConfig(Remembering, WithPolicy):
     def _incompatibilities(self) -> Iterator[str]:
         if self.sampler != "uniform":
             yield (
-                f"algorithm = {self.algorithm} draws segments of whole episodes, where the priorities of single steps "
-                f"(sampler = {self.sampler}) say nothing; use sampler = uniform"
+                f"algorithm = {self.algorithm} samples segments of whole episodes, where the priorities of single "
+                f"steps (sampler = {self.sampler}) say nothing; use sampler = uniform"
             )
         if self.replay != "none":
             yield (
@@ -51,8 +51,8 @@ class SegmentConfig(Remembering, WithPolicy):
         return " and a trust region of its own" if isinstance(self, HasTrustRegion) else ""
 
     @property
-    def draws(self) -> int:
-        """How many segments of episodes the sampler draws for a gradient."""
+    def sample_size(self) -> int:
+        """How many segments of episodes are sampled for a gradient."""
         return self.episodes
 
     def on_policy_ratio(self, choices: int) -> float | None:

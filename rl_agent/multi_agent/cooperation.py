@@ -7,7 +7,7 @@ policy and V(s) for each of the N agents:
     rho  = that of an agent's own action, or the product over its world            ``dynamics`` (eqs. 13, 12)
 
 The targets are V_tbc of f(r) and V_f (eqs. 6, 7), one for each agent, and the loss is the mean over the agents of the
-drawn worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2
+sampled worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2
 has V_f(s) there, which would hold only the mean of the agents' values. An agent that ended before its world adds
 nothing to the loss, and counts in f(r) and V_f with 0.
 

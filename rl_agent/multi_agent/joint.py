@@ -12,7 +12,15 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EXTRAS", "joint_actions", "joint_observations", "own_spaces", "pack", "unpack"]
+__all__ = [
+    "EXTRAS",
+    "joint_actions",
+    "joint_observations",
+    "joint_spaces",
+    "own_spaces",
+    "pack",
+    "unpack",
+]
 
 F32 = npt.NDArray[np.float32]
 
@@ -46,6 +54,17 @@ def joint_actions(
     if not isinstance(own, gymnasium.spaces.Box) or len(own.shape) != 1:
         raise ValueError(f"the action space must be a Box of one axis or Discrete, not {own}")
     return gymnasium.spaces.Box(np.tile(own.low, world), np.tile(own.high, world), dtype=np.float32)
+
+
+def joint_spaces(
+    observations: gymnasium.spaces.Box,
+    actions: gymnasium.spaces.Box | gymnasium.spaces.Discrete,
+    world: int,
+) -> tuple[gymnasium.spaces.Box, ActionSpace]:
+    """Return the joint spaces of ``world`` agents that have these each; of a single agent they are its own."""
+    if world == 1:
+        return observations, actions
+    return joint_observations(observations, world), joint_actions(actions, world)
 
 
 def own_spaces(

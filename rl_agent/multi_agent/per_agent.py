@@ -94,11 +94,11 @@ class PerAgent(Several):
         outputs = np.empty((len(observations), self.outputs), np.float32)
         following = np.empty_like(state)
         for k in range(self.count):
-            place = slice(k, None, self.count)
-            outputs[place], following[place] = self.kind.step(
+            block = slice(k, None, self.count)
+            outputs[block], following[block] = self.kind.step(
                 self._own(weights, k),
-                np.ascontiguousarray(observations[place]),
-                np.ascontiguousarray(state[place]),
+                np.ascontiguousarray(observations[block]),
+                np.ascontiguousarray(state[block]),
             )
         return outputs, following
 

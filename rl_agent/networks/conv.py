@@ -72,7 +72,7 @@ class Encoder:
         self.outputs = channels * height * width
 
     def initialise(self, weights: dict[str, F32], rng: np.random.Generator) -> None:
-        """Draw fresh filters, uniform with the bound of Glorot."""
+        """Sample fresh filters, uniform with the bound of Glorot."""
         for name, shape in self.blocks:
             if name.startswith("filter"):
                 bound = math.sqrt(6.0 / ((shape[0] + shape[1]) * shape[2] * shape[3]))
@@ -204,7 +204,7 @@ class Conv(TorchNetwork):
         super().__init__(inputs, outputs, blocks, history)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights, shape (size,)."""
+        """Sample fresh weights, shape (size,)."""
         flat = np.zeros(self.size, np.float32)
         w, last = self.views(flat), len(self._widths) - 2
         self.encoder.initialise(w, rng)

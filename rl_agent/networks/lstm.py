@@ -122,7 +122,7 @@ class LSTM(Network):
         self.state_shape = (2 * sum(hidden),)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights by appendix A (input and state of each gate count as layers of their own)."""
+        """Sample fresh weights by appendix A (input and state of each gate count as layers of their own)."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         for layer, (fan_in, width) in enumerate(pairwise((self.inputs, *self.hidden))):

@@ -48,7 +48,7 @@ class MLP(Network):
         self.layers = len(hidden) + 1
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights by appendix A, shape (size,)."""
+        """Sample fresh weights by appendix A, shape (size,)."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         for layer in range(self.layers):

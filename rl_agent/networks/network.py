@@ -60,7 +60,7 @@ class Network(ABC):
 
     @abstractmethod
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights, shape (size,)."""
+        """Sample fresh weights, shape (size,)."""
 
     @abstractmethod
     def reference(
@@ -160,7 +160,7 @@ class Several(Network):
         return {name: blocks[f"{self._name}{k}/{name}"] for name, _ in self.networks[k].blocks}
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights for each, shape (size,)."""
+        """Sample fresh weights for each, shape (size,)."""
         return np.concatenate([network.initialise(rng) for network in self.networks])
 
 
@@ -173,12 +173,12 @@ def beside(observations: F32, actions: F32) -> F32:
 
 
 def fill_glorot(block: F32, rng: np.random.Generator) -> None:
-    """Draw the weights of a hidden layer, Glorot-uniform."""
+    """Sample the weights of a hidden layer, Glorot-uniform."""
     bound = math.sqrt(6.0 / sum(block.shape))
     block[:] = rng.uniform(-bound, bound, block.shape)
 
 
 def fill_near_zero(block: F32, fan_in: int, rng: np.random.Generator) -> None:
-    """Draw the weights of an output layer."""
+    """Sample the weights of an output layer."""
     bound = 0.1 / math.sqrt(fan_in)
     block[:] = rng.uniform(-bound, bound, block.shape)

@@ -86,9 +86,9 @@ class Parallel(Several):
         outputs = np.empty((len(observations), self.outputs), np.float32)
         following = np.empty_like(state)
         for k, (network, columns) in enumerate(zip(self.networks, self._columns, strict=True)):
-            own, place = self._own(weights, k), self._states[k]
-            outputs[:, columns], following[:, place] = network.step(
-                own, observations, np.ascontiguousarray(state[:, place])
+            own, block = self._own(weights, k), self._states[k]
+            outputs[:, columns], following[:, block] = network.step(
+                own, observations, np.ascontiguousarray(state[:, block])
             )
         return outputs, following
 
@@ -98,8 +98,8 @@ class Parallel(Several):
         """Compute the same as ``step`` as a torch graph."""
         outputs, following = zip(
             *(
-                network.reference_step(self._own(weights, k), observations, state[:, place])
-                for k, (network, place) in enumerate(zip(self.networks, self._states, strict=True))
+                network.reference_step(self._own(weights, k), observations, state[:, block])
+                for k, (network, block) in enumerate(zip(self.networks, self._states, strict=True))
             ),
             strict=True,
         )

@@ -37,7 +37,7 @@ class Parts:
 
     Attributes
     ----------
-    places
+    slices
         Where each part lies in the flat vector.
     size
         Length of the flat vector.
@@ -45,11 +45,11 @@ class Parts:
 
     def __init__(self, **parts: Network | int) -> None:
         self.parts = parts
-        self.places: dict[str, slice] = {}
+        self.slices: dict[str, slice] = {}
         self.size = 0
         for name, part in parts.items():
             end = self.size + (part if isinstance(part, int) else part.size)
-            self.places[name] = slice(self.size, end)
+            self.slices[name] = slice(self.size, end)
             self.size = end
         self._blocks: list[tuple[str, str, tuple[int, ...]]] = []
         for name, part in parts.items():
@@ -58,7 +58,7 @@ class Parts:
         self._sizes = [math.prod(shape) for _, _, shape in self._blocks]
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights of the networks; loose parameters are zero."""
+        """Sample fresh weights of the networks; loose parameters are zero."""
         return np.concatenate(
             [
                 np.zeros(part, np.float32) if isinstance(part, int) else part.initialise(rng)
@@ -80,10 +80,10 @@ class Parts:
     def arrays(self, weights: F32) -> Arrays:
         """Cut a flat vector of the host like ``views``; the pieces are views of it."""
         return {
-            name: {"": weights[place]}
+            name: {"": weights[span]}
             if isinstance(part := self.parts[name], int)
-            else part.views(weights[place])
-            for name, place in self.places.items()
+            else part.views(weights[span])
+            for name, span in self.slices.items()
         }
 
     def passes(self, name: str) -> Pass:

@@ -25,9 +25,9 @@ FARTHEST = 10.0
 
 
 def squashed_noise(size: int, rng: np.random.Generator) -> F32:
-    """Draw f of normal numbers, shape (size,)."""
-    drawn = rng.standard_normal(size, np.float32)
-    return np.sign(drawn) * np.sqrt(np.abs(drawn))
+    """Sample f of normal numbers, shape (size,)."""
+    sampled = rng.standard_normal(size, np.float32)
+    return np.sign(sampled) * np.sqrt(np.abs(sampled))
 
 
 class QNetwork(TorchNetwork):
@@ -89,7 +89,7 @@ class QNetwork(TorchNetwork):
         super().__init__(inputs, choices * atoms, blocks, history)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Draw fresh weights, shape (size,); noisy layers as Fortunato et al. do, section 3.2."""
+        """Sample fresh weights, shape (size,); noisy layers as Fortunato et al. do, section 3.2."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         if self._encoder is not None:

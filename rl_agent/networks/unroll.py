@@ -35,7 +35,7 @@ def unrolled_outputs(
     views: Views,
     sequences: torch.Tensor,
     lengths: torch.Tensor,
-    place: torch.Tensor,
+    index: torch.Tensor,
     actions: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Compute the outputs of a network at M steps of segments.
@@ -46,7 +46,7 @@ def unrolled_outputs(
         As of ``Parts.__call__``.
     sequences, lengths
         Observations (T, n, S) aligned at their ends, and how many of each sequence exist; zeros before.
-    place
+    index
         Where the M steps lie in (T, n), counted along its rows; each has at least ``network.history`` rows before it.
     actions
         What a critic evaluates at each step, shape (M, A), or several, shape (K, M, A).
@@ -59,13 +59,13 @@ def unrolled_outputs(
     network = parts.parts[name]
     if _runs_on(network):
         if actions is not None and actions.ndim == 2:
-            return unrolled_outputs(parts, name, views, sequences, lengths, place, actions[None])[0]
-        return _run(network, views[name], sequences, lengths, place, actions)
+            return unrolled_outputs(parts, name, views, sequences, lengths, index, actions[None])[0]
+        return _run(network, views[name], sequences, lengths, index, actions)
     assert isinstance(network, Network)
     steps, n, _ = sequences.shape
-    back = torch.arange(-network.history, 1, device=place.device)[:, None] * n
-    windows = sequences.reshape(steps * n, -1)[place + back]
-    known = lengths[place % n] - (steps - 1 - torch.div(place, n, rounding_mode="floor"))
+    back = torch.arange(-network.history, 1, device=index.device)[:, None] * n
+    windows = sequences.reshape(steps * n, -1)[index + back]
+    known = lengths[index % n] - (steps - 1 - torch.div(index, n, rounding_mode="floor"))
     return parts(name, views, windows, known.clamp(max=network.history + 1), actions)
 
 
@@ -83,7 +83,7 @@ def _run(
     weights: dict[str, torch.Tensor],
     sequences: torch.Tensor,
     lengths: torch.Tensor,
-    place: torch.Tensor,
+    index: torch.Tensor,
     actions: torch.Tensor | None,
 ) -> torch.Tensor:
     """Run an LSTM along sequences once; arguments of ``unrolled_outputs``, ``actions`` with three axes."""
@@ -99,11 +99,11 @@ def _run(
         h, c = [x * begun for x in h], [x * begun for x in c]
         tops.append(h[-1])
     if actions is None:
-        top = torch.cat(tops)[place]
+        top = torch.cat(tops)[index]
     else:
-        before = [torch.cat(every)[place] for every in zip(*befores, strict=True)]
+        before = [torch.cat(every)[index] for every in zip(*befores, strict=True)]
         before = [x.expand(len(actions), *x.shape) for x in before]
-        seen = sequences.reshape(steps * n, size)[place].expand(len(actions), -1, -1)
+        seen = sequences.reshape(steps * n, size)[index].expand(len(actions), -1, -1)
         layers = len(network.hidden)
         h, _ = _cells(
             network, weights, torch.cat([seen, actions], dim=-1), before[:layers], before[layers:]
@@ -155,17 +155,17 @@ class UnrolledPass:
         weights: dict[str, F32],
         sequences: F32,
         lengths: I64,
-        place: I64,
+        index: I64,
         actions: F32 | None = None,
     ) -> F32:
-        """Compute the outputs at the steps of ``place``, shape (M, outputs), a critic's (K M, outputs).
+        """Compute the outputs at the steps of ``index``, shape (M, outputs), a critic's (K M, outputs).
 
         The ``lengths`` of the sequences must not grow.
         """
-        self._weights, self._place = weights, place
+        self._weights, self._index = weights, index
         steps, n, size = sequences.shape
         if not isinstance(self.network, LSTM):
-            return self._evaluate(self._plain, sequences, place, actions)
+            return self._evaluate(self._plain, sequences, index, actions)
         self._begun = begun_by(lengths, steps)
         self._tape = tape = Tape((self.network.inputs, *self.network.hidden), steps, n, 0)
         x = tape.layers[0].x
@@ -178,38 +178,38 @@ class UnrolledPass:
             )
         self._branches: list[LastStep] = []
         if actions is None:
-            self._top = _columns(tape.above[-1], place)
+            self._top = _columns(tape.above[-1], index)
         else:
-            self._top, self._branches = self._branch(sequences, place, actions)
+            self._top, self._branches = self._branch(sequences, index, actions)
         return self._outputs(self._top)
 
-    def forward_aside(self, sequences: F32, place: I64, actions: F32) -> F32:
+    def forward_aside(self, sequences: F32, index: I64, actions: F32) -> F32:
         """Evaluate actions at further steps of the segments of the last ``forward``, without a ``backward``."""
         if not isinstance(self.network, LSTM):
-            return self._evaluate(self._aside, sequences, place, actions)
-        return self._outputs(self._branch(sequences, place, actions)[0])
+            return self._evaluate(self._aside, sequences, index, actions)
+        return self._outputs(self._branch(sequences, index, actions)[0])
 
-    def _evaluate(self, one: Pass, sequences: F32, place: I64, actions: F32 | None) -> F32:
+    def _evaluate(self, one: Pass, sequences: F32, index: I64, actions: F32 | None) -> F32:
         """Compute the outputs of an MLP."""
         steps, n, size = sequences.shape
         rows = sequences.reshape(1, steps * n, size)
-        if len(place) < steps * n:
-            rows = rows[:, place]
-        return one.forward(self._weights, rows, np.ones(len(place), np.int64), actions)
+        if len(index) < steps * n:
+            rows = rows[:, index]
+        return one.forward(self._weights, rows, np.ones(len(index), np.int64), actions)
 
     def _outputs(self, top: F32) -> F32:
         return np.ascontiguousarray((self._weights["weight"] @ top).T) + self._weights["bias"]
 
-    def _branch(self, sequences: F32, place: I64, actions: F32) -> tuple[F32, list[LastStep]]:
+    def _branch(self, sequences: F32, index: I64, actions: F32) -> tuple[F32, list[LastStep]]:
         """Go on from the states before each step with every action; returns the output of the last layer."""
         count, branches = len(actions), []
         below = np.ascontiguousarray(
-            beside(sequences.reshape(-1, sequences.shape[2])[place], actions).T
+            beside(sequences.reshape(-1, sequences.shape[2])[index], actions).T
         )
         for number, layer in enumerate(self._tape.layers):
             width, rows = self._lstm.hidden[number], below.shape[1]
-            h = np.tile(_columns(layer.x[:, -1 - width : -1], place), count)
-            c = np.tile(_columns(layer.c, place), count)
+            h = np.tile(_columns(layer.x[:, -1 - width : -1], index), count)
+            c = np.tile(_columns(layer.c, index), count)
             x = np.concatenate([below, h, np.ones((1, rows), np.float32)])
             gates, tanh_c, after = (
                 self._weights[f"cell{number}"] @ x,
@@ -236,7 +236,7 @@ class UnrolledPass:
             dh, dc_each = self._branch_backward(d_top, gradient)
         else:
             dh = [np.zeros_like(layer.dh) for layer in layers]
-            _scatter(d_top, self._place, dh[-1])
+            _scatter(d_top, self._index, dh[-1])
             dc_each = [np.empty((0, *layer.dh.shape[1:]), np.float32) for layer in layers]
             for number in range(len(layers)):
                 gradient[f"cell{number}"][...] = 0.0
@@ -264,8 +264,8 @@ class UnrolledPass:
         """Reverse ``_branch``; returns dL/dh and dL/dc of every step of every layer, shape (T, H, n) each."""
         n = self._tape.batch
         dh, dc_each = ([np.zeros_like(layer.dh) for layer in self._tape.layers] for _ in range(2))
-        has_state = self._place >= n  # the state before the first step is zero
-        before = self._place[has_state] - n
+        has_state = self._index >= n  # the state before the first step is zero
+        before = self._index[has_state] - n
         for number in range(len(self._branches) - 1, -1, -1):
             branch, width = self._branches[number], self._lstm.hidden[number]
             through = np.zeros_like(branch.c)
@@ -276,18 +276,18 @@ class UnrolledPass:
             np.matmul(branch.gates, branch.x.T, out=gradient[f"cell{number}"])
             dx = self._weights[f"cell{number}"][:, :-1].T @ branch.gates
             for of, out in ((dx[-width:], dh[number]), (through, dc_each[number])):
-                _scatter(of.reshape(width, -1, len(self._place)).sum(1)[:, has_state], before, out)
+                _scatter(of.reshape(width, -1, len(self._index)).sum(1)[:, has_state], before, out)
             d = dx[:-width]
         return dh, dc_each
 
 
-def _columns(array: F32, place: I64) -> F32:
-    """Take from (T, H, n) the columns of the steps at ``place``: shape (H, M)."""
+def _columns(array: F32, index: I64) -> F32:
+    """Take from (T, H, n) the columns of the steps at ``index``: shape (H, M)."""
     n = array.shape[2]
-    return np.ascontiguousarray(array[place // n, :, place % n].T)
+    return np.ascontiguousarray(array[index // n, :, index % n].T)
 
 
-def _scatter(columns: F32, place: I64, out: F32) -> None:
+def _scatter(columns: F32, index: I64, out: F32) -> None:
     """Reverse ``_columns`` into ``out``, whose other columns stay."""
     n = out.shape[2]
-    out[place // n, :, place % n] = columns.T
+    out[index // n, :, index % n] = columns.T

@@ -1,38 +1,71 @@
-"""What a gradient needs of drawn steps, gathered from the memory in compiled passes."""
+"""What a gradient needs of sampled steps, gathered from the memory.
+
+All functions return the ring indices of the steps in the order of the batch, and the batch.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.storage import EpisodeStorage
 from rl_agent.replay.targets import lambda_mix
 from rl_agent.runtime.jit import compiled
 
-__all__ = ["Batch", "Transitions", "gather_following", "gather_steps", "gather_windows"]
+__all__ = [
+    "Batch",
+    "Source",
+    "Transitions",
+    "gather_batch",
+    "gather_n_step_transitions",
+    "gather_transitions",
+]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
+class Source(NamedTuple):
+    """Where sampled steps are gathered from, and in which units.
+
+    Attributes
+    ----------
+    memory
+        The replay memory.
+    mean, per_std
+        Statistics that standardise the states, shape (S,).
+    gamma, reward_scale
+        Discount factor, and what rewards are divided by.
+    """
+
+    memory: EpisodeMemory
+    mean: F32
+    per_std: F32
+    gamma: float
+    reward_scale: float
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Drawn steps, sorted by descending ``lengths``.
+    """Sampled steps, sorted by descending ``lengths``.
 
     Attributes
     ----------
     windows
-        Standardised observations, shape (T, B, S), aligned at the drawn step.
+        Standardised observations, shape (T, B, S), aligned at the sampled step.
     lengths
         Observations in each window, shape (B,).
     action, behaviour_mean, behaviour_std
-        What was done, and the policy mu it was drawn from, shape (B, A).
+        What was done, and the policy mu it was sampled from, shape (B, A).
     v_tbc, q_ret
         Stored value targets in scaled units, shape (B,).
     present
-        1 where the agent took part in the step, 0 where it had ended before others of its world, shape (B,); ``None``
-        where agents are alone in their worlds. The agents of a world are next to each other.
+        1 where the agent took part in the step, 0 where it had ended before others of its environment, shape
+        (B,); ``None`` where agents are alone in theirs. The agents of an environment are next to each other.
     """
 
     windows: F32
@@ -47,7 +80,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Drawn steps with what followed each, for one-step targets; sorted by descending ``lengths``.
+    """Sampled steps with what followed each, for one-step targets; sorted by descending ``lengths``.
 
     Attributes
     ----------
@@ -75,91 +108,126 @@ class Transitions:
     gamma: float
 
 
-@compiled()
-def gather_following(
-    observation: F32,
-    position: I64,
-    places: I64,
-    rows: I64,
-    lengths: I64,
-    final_observation: F32,
-    mean: F32,
-    per_std: F32,
-    ahead: I64,
-    out: F32,
-) -> None:
-    """Standardise the observations up to and including the one that came ``ahead`` steps after each of ``places``.
+def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]:
+    """Gather steps with their stored value targets, of all agents of their environments.
 
     Parameters
     ----------
-    observation, position
-        Ring arrays, shapes (capacity, S) and (capacity,).
-    places, rows
-        Places of the steps, and their episodes' rows in the table, shape (B,).
-    lengths, final_observation
-        Episode table: number of steps, and what was seen after the last.
-    mean, per_std
-        Statistics of the states, shape (S,).
-    ahead
-        Steps on, at least one and at most to the final observation, shape (B,).
-    out
-        Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
+    source
+        Where from, and in which units.
+    indices
+        Ring indices of steps of any agent of each environment, shape (B,).
+    window
+        Steps that the network looks back.
+
+    Returns
+    -------
+    indices
+        The ring indices of the steps of all agents, in the order of the batch, shape (B N,).
+    batch
+        The steps, those with the longest history first.
     """
-    capacity, size = observation.shape
-    steps = out.shape[0]
-    for b in range(places.shape[0]):
-        k, e, on = places[b], rows[b], ahead[b]
-        is_last = position[k] + on == lengths[e]
-        for back in range(steps):
-            t = steps - 1 - back
-            if back > position[k] + on:
-                out[t, b] = np.float32(0.0)
-                continue
-            seen = (
-                final_observation[e]
-                if back == 0 and is_last
-                else observation[(k + on - back) % capacity]
-            )
-            for s in range(size):
-                out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
+    storage, values = source.memory.storage, source.memory.values
+    indices, lengths = _longest_first(storage, storage.of_all_agents(indices), window)
+    action, behaviour_mean, behaviour_std, v_tbc, q_ret = _gather_steps(
+        indices,
+        storage.rows(indices),
+        storage.action,
+        storage.behaviour_mean,
+        storage.behaviour_std,
+        storage.reward,
+        values.value,
+        values.v_tbc,
+        storage.position,
+        storage.length,
+        values.final_value,
+        np.float32(source.gamma),
+        np.float32(1.0 / source.reward_scale),
+        values.trace_decay,
+    )
+    return indices, Batch(
+        windows=storage.windows(indices, window + 1, source.mean, source.per_std),
+        lengths=lengths,
+        action=action,
+        behaviour_mean=behaviour_mean,
+        behaviour_std=behaviour_std,
+        v_tbc=v_tbc,
+        q_ret=q_ret,
+        present=None if storage.world == 1 else storage.is_present(indices).astype(np.float32),
+    )
 
 
-@compiled()
-def gather_windows(
-    observation: F32, position: I64, places: I64, mean: F32, per_std: F32, out: F32
-) -> None:
-    """Standardise the observations of the steps that end at each of ``places``.
+def gather_transitions(source: Source, indices: I64, window: int) -> tuple[I64, Transitions]:
+    """Gather steps with what followed them; arguments and order as of ``gather_batch``."""
+    storage, scale = source.memory.storage, (source.mean, source.per_std)
+    indices, lengths = _longest_first(storage, indices, window)
+    rows = storage.rows(indices)
+    is_terminal = storage.terminated[rows] & (storage.position[indices] + 1 == storage.length[rows])
+    return indices, Transitions(
+        windows=storage.windows(indices, window + 1, *scale),
+        lengths=lengths,
+        action=storage.action[indices],
+        behaviour_mean=storage.behaviour_mean[indices],
+        behaviour_std=storage.behaviour_std[indices],
+        reward=storage.reward[indices] * np.float32(1.0 / source.reward_scale),
+        next_windows=storage.following(indices, window + 1, *scale),
+        next_lengths=np.minimum(storage.position[indices] + 1, window) + 1,
+        nonterminal=(~is_terminal).astype(np.float32),
+        gamma=source.gamma,
+    )
+
+
+def gather_n_step_transitions(
+    source: Source, indices: I64, window: int, n_step: int, *, clips_rewards: bool
+) -> tuple[I64, Transitions]:
+    """Gather steps with what came m later: ``n_step`` of them, or as many as the episode has left.
 
     Parameters
     ----------
-    observation, position
-        Ring arrays, shapes (capacity, S) and (capacity,).
-    places
-        Places of the last steps, shape (B,).
-    mean, per_std
-        Statistics of the states, shape (S,).
-    out
-        Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
+    source, indices, window
+        As of ``gather_batch``.
+    n_step
+        Most steps on.
+    clips_rewards
+        Whether rewards are clipped at 1 and -1 instead of divided by their scale.
+
+    Returns
+    -------
+    indices, transitions
+        As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} as reward, gamma^(m-1) in ``nonterminal``.
     """
-    capacity, size = observation.shape
-    steps = out.shape[0]
-    for b in range(places.shape[0]):
-        oldest = steps - 1 - min(position[places[b]], steps - 1)
-        for t in range(steps):
-            if t < oldest:
-                for s in range(size):
-                    out[t, b, s] = np.float32(0.0)
-            else:
-                k = places[b] - (steps - 1 - t)
-                if k < 0:
-                    k += capacity
-                for s in range(size):
-                    out[t, b, s] = (observation[k, s] - mean[s]) * per_std[s]
+    storage, gamma = source.memory.storage, source.gamma
+    indices, now = gather_transitions(source, indices, window)
+    rows = storage.rows(indices)
+    left = storage.length[rows] - storage.position[indices]
+    ahead = np.minimum(left, n_step)
+    reward = np.zeros(len(indices), np.float32)
+    for k in range(int(ahead.max())):
+        each = storage.reward[(indices + k) % storage.capacity]
+        each = each.clip(-1.0, 1.0) if clips_rewards else each / np.float32(source.reward_scale)
+        reward += np.where(k < ahead, np.float32(gamma**k) * each, np.float32(0.0))
+    is_terminal = storage.terminated[rows] & (ahead == left)
+    return indices, replace(
+        now,
+        reward=reward,
+        next_windows=storage.following(indices, window + 1, source.mean, source.per_std, ahead),
+        next_lengths=np.minimum(storage.position[indices] + ahead, window) + 1,
+        nonterminal=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
+    )
+
+
+def _longest_first(storage: EpisodeStorage, indices: I64, window: int) -> tuple[I64, I64]:
+    """Order steps by the length of their history; returns the steps and the lengths of their windows."""
+    lengths = np.minimum(storage.position[indices], window) + 1
+    if window == 0:
+        return indices, lengths
+    order = np.argsort(-lengths, kind="stable")
+    return indices[order], lengths[order]
 
 
 @compiled()
-def gather_steps(
-    places: I64,
+def _gather_steps(
+    indices: I64,
     rows: I64,
     action: F32,
     behaviour_mean: F32,
@@ -174,12 +242,12 @@ def gather_steps(
     per_scale: np.float32,
     decay: np.float32,
 ) -> tuple[F32, F32, F32, F32, F32]:
-    """Gather action, behaviour and value targets of the steps at ``places``.
+    """Gather action, behaviour and value targets of the steps at ``indices``.
 
     Parameters
     ----------
-    places, rows
-        Places of the steps, and their episodes' rows in the table, shape (B,).
+    indices, rows
+        Ring indices of the steps, and their episodes' rows in the table, shape (B,).
     action, behaviour_mean, behaviour_std, reward, value, v_tbc, position
         Ring arrays.
     lengths, finals
@@ -190,12 +258,12 @@ def gather_steps(
     Returns
     -------
     action, behaviour_mean, behaviour_std
-        Shape (B, A) for Gaussians; see ``EpisodeMemory``.
+        Shape (B, A) for Gaussians; see ``EpisodeStorage``.
     v_tbc, q_ret
         V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``lambda_mix`` for lambda below 1.
     """
     capacity, size = action.shape
-    batch = places.shape[0]
+    batch = indices.shape[0]
     actions, means = (
         np.empty((batch, size), np.float32),
         np.empty((batch, behaviour_mean.shape[1]), np.float32),
@@ -203,7 +271,7 @@ def gather_steps(
     stds = np.empty((batch, behaviour_std.shape[1]), np.float32)
     targets, q_ret = np.empty(batch, np.float32), np.empty(batch, np.float32)
     for b in range(batch):
-        e, k = rows[b], places[b]
+        e, k = rows[b], indices[b]
         for j in range(size):
             actions[b, j] = action[k, j]
         for j in range(means.shape[1]):

@@ -1,4 +1,4 @@
-"""Remember and forget: which drawn steps update the weights, and how strongly the policy is held to its past.
+"""Remember and forget: which sampled steps update the weights, and how strongly the policy is held to its past.
 
 ReF-ER paper, section 3. A step is near-policy while 1/c_max < rho < c_max (strictly).
 

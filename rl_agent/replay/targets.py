@@ -8,7 +8,7 @@ with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with 
 looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
 With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016) V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1}))
 stands instead of V_tbc_{t+1}: so that V stands for what is far in the future.
-Episodes lie in a ring, so a step's place is ``(start + position) mod capacity``.
+Episodes lie in a ring, so a step's index is ``(start + position) mod capacity``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "lambda_returns",
     "retrace",
     "sweep_all",
-    "sweep_drawn",
+    "sweep_sampled",
     "v_tbc",
 ]
 
@@ -82,8 +82,8 @@ def _sweep(
 
 
 @compiled()
-def sweep_drawn(
-    places: I64,
+def sweep_sampled(
+    indices: I64,
     row: I64,
     position: I64,
     starts: I64,
@@ -98,7 +98,7 @@ def sweep_drawn(
     per_scale: np.float32,
     decay: np.float32,
 ) -> None:
-    """Carry refreshed values and weights of drawn steps to their V_tbc and to those of all earlier steps.
+    """Carry refreshed values and weights of sampled steps to their V_tbc and to those of all earlier steps.
 
     A sweep ends as soon as a target comes out unchanged to the bit: every earlier target depends on the
     refreshed step only through that one, so the result equals a full recomputation. Going through the
@@ -106,14 +106,14 @@ def sweep_drawn(
 
     Parameters
     ----------
-    places
-        Places of the drawn steps, shape (B,), sorted in ascending order for speed.
+    indices
+        Ring indices of the sampled steps, shape (B,), sorted in ascending order for speed.
     row
-        Per drawn step, the row of its episode in the episode table, shape (B,).
+        Per sampled step, the row of its episode in the episode table, shape (B,).
     position
-        Per drawn step, its position in the episode, shape (B,).
+        Per sampled step, its position in the episode, shape (B,).
     starts, lengths, finals
-        Episode table: place of the first step, number of steps, value of the final observation.
+        Episode table: ring index of the first step, number of steps, value of the final observation.
     reward, value, advantage, rho, target
         Ring arrays of shape (capacity,); ``target`` (V_tbc) is written.
     gamma
@@ -124,9 +124,9 @@ def sweep_drawn(
         Lambda of Retrace(lambda); 1 in the paper.
     """
     capacity = reward.shape[0]
-    for b in range(places.shape[0] - 1, -1, -1):
+    for b in range(indices.shape[0] - 1, -1, -1):
         e, t = row[b], position[b]
-        after = (places[b] + 1) % capacity
+        after = (indices[b] + 1) % capacity
         v_next = (
             finals[e] if t + 1 == lengths[e] else lambda_mix(target[after], value[after], decay)
         )
@@ -161,7 +161,7 @@ def sweep_all(
     per_scale: np.float32,
     decay: np.float32,
 ) -> None:
-    """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_drawn``)."""
+    """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_sampled``)."""
     for e in rows:
         last, final = lengths[e] - 1, finals[e]
         _sweep(

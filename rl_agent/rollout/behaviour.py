@@ -67,7 +67,7 @@ class Behaviour:
             raise FloatingPointError(
                 "the policy is not finite any more: learning has diverged, try a smaller learning_rate"
             )
-        raw = self.exploration.draw(agents, mean, std, self.rng, has_learned=has_learned)
+        raw = self.exploration.sample(agents, mean, std, self.rng, has_learned=has_learned)
         # of all states alike in some algorithms
         std = np.broadcast_to(std, (len(agents), std.shape[-1]))
         random = dict(self.rng.bit_generator.state)

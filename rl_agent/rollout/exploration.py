@@ -1,4 +1,4 @@
-"""How actions are drawn around what the policy says."""
+"""How actions are sampled around what the policy says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from rl_agent.config import AgentConfig
 from rl_agent.networks.distributions import sampling
 
-__all__ = ["Exploration", "draw_action"]
+__all__ = ["Exploration", "sample_action"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -17,8 +17,8 @@ THETA = 0.15
 """Pull of the Ornstein-Uhlenbeck noise to zero, per step (ReF-ER paper, appendix A)."""
 
 
-def draw_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool = False) -> F32:
-    """Draw from a policy by its statistics.
+def sample_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool = False) -> F32:
+    """Sample from a policy by its statistics.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def draw_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool 
         Raw actions, shape (n, A); for discrete ones their number from 0 on, shape (n, 1).
     """
     if std.shape[-1] == 0:
-        return sampling.draw_choice(mean, rng)
-    return sampling.draw_clipped(mean, std, rng) if clipped else sampling.draw(mean, std, rng)
+        return sampling.sample_choice(mean, rng)
+    return sampling.sample_clipped(mean, std, rng) if clipped else sampling.sample(mean, std, rng)
 
 
 class Exploration:
-    """Draws the actions of many agents.
+    """Samples the actions of many agents.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class Exploration:
         """Forget the noise of agents that start an episode."""
         self.noise[agents] = 0.0
 
-    def draw(
+    def sample(
         self, agents: I64, mean: F32, std: F32, rng: np.random.Generator, *, has_learned: bool
     ) -> F32:
-        """Draw actions of ``agents``; arguments and result as of ``draw_action``."""
+        """Sample actions of ``agents``; arguments and result as of ``sample_action``."""
         if self.config.random_start and not has_learned:
             return self._anywhere(mean, std, rng)
         if not self.config.has_correlated_noise:
-            return draw_action(mean, std, rng, clipped=self.config.is_clipped)
+            return sample_action(mean, std, rng, clipped=self.config.is_clipped)
         kick = rng.standard_normal(mean.shape).astype(np.float32)
         self.noise[agents] += (
             np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
@@ -78,9 +78,9 @@ class Exploration:
         return mean + self.noise[agents]
 
     def _anywhere(self, mean: F32, std: F32, rng: np.random.Generator) -> F32:
-        """Draw uniformly over all actions of the task."""
+        """Sample uniformly over all actions of the task."""
         if std.shape[-1] == 0:
-            return sampling.draw_choice(np.full_like(mean, 1.0 / mean.shape[1]), rng)
+            return sampling.sample_choice(np.full_like(mean, 1.0 / mean.shape[1]), rng)
         uniform = rng.uniform(-1.0, 1.0, mean.shape)
         # an action of exactly 1 would be infinite before the tanh
         return (np.arctanh(0.999 * uniform) if self.config.squash == "tanh" else uniform).astype(

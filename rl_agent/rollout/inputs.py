@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rl_agent.config import AgentConfig
 from rl_agent.multi_agent import joint
 
-__all__ = ["Inputs", "check_world", "largest_pixel", "refuse"]
+__all__ = ["Inputs", "check_agents", "largest_pixel", "refuse"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -113,14 +113,16 @@ def largest_pixel(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
     return float(space.high.max())
 
 
-def check_world(config: AgentConfig, world: int) -> None:
-    """Refuse settings that do not serve multi-agent environments.
+def check_agents(config: AgentConfig, agents: int, world: int) -> None:
+    """Refuse a number of agents, or in each environment, that cannot be served.
 
     Raises
     ------
     ValueError
         With a sentence about it.
     """
+    if agents < 1:
+        raise ValueError(f"agents = {agents} must be at least 1")
     if world == 1:
         return
     if not config.serves_worlds:
@@ -129,5 +131,5 @@ def check_world(config: AgentConfig, world: int) -> None:
         )
     if config.sampler != "uniform":
         raise ValueError(
-            f"sampler = {config.sampler} draws single agents, and a world has {world}; use uniform"
+            f"sampler = {config.sampler} samples single agents, and a world has {world}; use uniform"
         )

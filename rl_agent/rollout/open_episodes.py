@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.memory import EPISODE_STEP_FIELDS as PER_STEP
-from rl_agent.replay.memory import Episode
+from rl_agent.replay.storage import EXPERIENCE, Episode
 from rl_agent.rollout.statistics import EpisodeRecord
 
 __all__ = ["Decision", "OpenEpisodes"]
@@ -20,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Decision:
-    """Actions drawn for the current observations of n agents, with all that it takes to draw them no second time.
+    """Actions sampled for the current observations of n agents, with all that it takes to sample them no second time.
 
     Attributes
     ----------
@@ -29,7 +28,7 @@ class Decision:
     action
         Raw actions, shape (n, A).
     mean, std
-        The policy that they were drawn from, shape (n, A), or probabilities (n, K) and nothing (n, 0).
+        The policy that they were sampled from, shape (n, A), or probabilities (n, K) and nothing (n, 0).
     value
         Values of the observations, shape (n,).
     state
@@ -37,7 +36,7 @@ class Decision:
     noise
         State of the Ornstein-Uhlenbeck process, shape (n, A).
     random
-        State of the random generator after the draw.
+        State of the random generator after the sample.
     """
 
     agents: I64
@@ -49,6 +48,8 @@ class Decision:
     noise: F32
     random: dict[str, Any]
 
+
+PER_STEP = (*EXPERIENCE, "value")
 
 PER_AGENT = (
     "length",
@@ -134,7 +135,7 @@ class OpenEpisodes:
         return self.observation[agents, self.length[agents]]
 
     def issue(self, decision: Decision) -> None:
-        """Record actions drawn for the current observations."""
+        """Record actions sampled for the current observations."""
         agents = decision.agents
         at = (agents, self.length[agents])
         self.action[at] = decision.action

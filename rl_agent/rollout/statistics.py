@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rl_agent.algorithms.algorithm import Evaluation
-from rl_agent.replay import EpisodeMemory
 
-__all__ = ["EpisodeRecord", "Statistics", "of_memory"]
+__all__ = ["EpisodeRecord", "Statistics"]
 
 
 class EpisodeRecord(NamedTuple):
@@ -57,10 +56,10 @@ class Statistics:
         self._new: list[EpisodeRecord] = []
         self._sums = _Sums()
 
-    def add_episode(self, record: EpisodeRecord) -> None:
-        """Count a completed episode."""
-        self._episodes.append(record)
-        self._new.append(record)
+    def add_episodes(self, records: list[EpisodeRecord]) -> None:
+        """Count completed episodes."""
+        self._episodes += records
+        self._new += records
 
     def add_update(self, evaluation: Evaluation) -> None:
         """Count a gradient step."""
@@ -108,14 +107,3 @@ class Statistics:
         """Episodes completed since the last call."""
         episodes, self._episodes = self._episodes, []
         return episodes
-
-
-def of_memory(memory: EpisodeMemory) -> dict[str, float]:
-    """Means over the stored experiences: ``far_fraction``, ``kl`` and ``rho``; 0 where there are none."""
-    indices = memory.experiences()
-    stored = max(1, len(indices))
-    return {
-        "far_fraction": memory.n_far / stored,
-        "kl": float(memory.kl[indices].sum(dtype=np.float64)) / stored,
-        "rho": float(memory.rho[indices].sum(dtype=np.float64)) / stored,
-    }

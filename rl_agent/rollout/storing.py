@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from rl_agent.multi_agent import cooperation
 from rl_agent.replay import Episode, EpisodeMemory
-from rl_agent.rollout.bootstrap import Bootstrap
 from rl_agent.rollout.open_episodes import OpenEpisodes
 from rl_agent.rollout.statistics import EpisodeRecord
+from rl_agent.rollout.value_estimates import ValueEstimator
 
 __all__ = ["EpisodeStore"]
 
@@ -24,7 +24,7 @@ class EpisodeStore:
 
     Parameters
     ----------
-    open_episodes, memory, bootstrap
+    open_episodes, memory, values
         From where, to where, and V of where an episode is cut.
     is_cooperative
         Whether the agents of a multi-agent environment share the mean of their rewards and values.
@@ -38,12 +38,12 @@ class EpisodeStore:
         self,
         open_episodes: OpenEpisodes,
         memory: EpisodeMemory,
-        bootstrap: Bootstrap,
+        values: ValueEstimator,
         *,
         is_cooperative: bool,
     ) -> None:
-        self._open, self._memory, self._bootstrap = open_episodes, memory, bootstrap
-        self._is_cooperative = is_cooperative
+        self._open, self._memory, self._values = open_episodes, memory, values
+        self._world, self._is_cooperative = memory.storage.world, is_cooperative
 
     def close(
         self,
@@ -52,9 +52,24 @@ class EpisodeStore:
         step: int,
         gamma: float,
         reward_scale: float,
+        *,
+        goes_on: bool = False,
     ) -> list[EpisodeRecord]:
-        """Store ended episodes of at least one step; tell of them, ``step`` being the environment steps so far."""
-        values, records = self._bootstrap.of_open(self._open, agents), []
+        """Store ended episodes of at least one step, and tell of them.
+
+        Parameters
+        ----------
+        agents, terminated
+            Whose episodes, and whether in a terminal state, shape (n,).
+        step
+            Environment steps so far.
+        gamma, reward_scale
+            Of the first value targets.
+        goes_on
+            Whether other episodes begin where these were cut, with the same recurrent states.
+        """
+        values, records = self._values.of_open(self._open, agents), []
+        seen, state = self._open.current(agents), self._open.state[agents]
         for part in self._worlds(agents):
             earlier = [self._open.earlier(int(agent)) for agent in agents[part]]
             episodes = [
@@ -67,7 +82,7 @@ class EpisodeStore:
             self._add(episodes, gamma, reward_scale)
             records.append(
                 EpisodeRecord(
-                    agent=int(agents[part][0]) // self._memory.world,
+                    agent=int(agents[part][0]) // self._world,
                     step=step,
                     episode_return=float(
                         np.mean(np.add([before for before, _ in earlier], returns))
@@ -76,12 +91,15 @@ class EpisodeStore:
                     terminated=all(episode.terminated for episode in episodes),
                 )
             )
+        if goes_on:
+            self._open.begin(agents, seen)
+            self._open.state[agents] = state
         return records
 
     def store_fragments(self, agents: I64, length: int, gamma: float, reward_scale: float) -> None:
         """Store what has run for a fragment; the episode goes on, and is counted when it ends."""
         agents = agents[self._open.length[agents] >= length]
-        values = self._bootstrap.of_open(self._open, agents)
+        values = self._values.of_open(self._open, agents)
         for part in self._worlds(agents):
             pairs = zip(agents[part], values[part], strict=True)
             episodes = [self._open.split(int(agent), float(value)) for agent, value in pairs]
@@ -95,13 +113,13 @@ class EpisodeStore:
     def as_long_as_memory(self, agents: I64) -> I64:
         """Those of ``agents`` whose open episodes are as long as the memory."""
         steps = self._open.length[agents] + self._open.earlier_steps[agents]
-        is_long = steps >= self._memory.capacity // self._memory.world
+        is_long = steps >= self._memory.storage.capacity // self._world
         return agents[is_long & (self._open.length[agents] > 0)]
 
     def _worlds(self, agents: I64) -> Iterator[slice]:
         """Slice out the members of each multi-agent environment, which are next to each other."""
-        for first in range(0, len(agents), self._memory.world):
-            yield slice(first, first + self._memory.world)
+        for first in range(0, len(agents), self._world):
+            yield slice(first, first + self._world)
 
     def _add(self, episodes: list[Episode], gamma: float, reward_scale: float) -> None:
         if self._is_cooperative:

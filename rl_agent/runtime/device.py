@@ -1,10 +1,13 @@
-"""Where the updates run: the CPU, or a CUDA device."""
+"""Where the updates run: the CPU, with how many threads, or a CUDA device."""
 
 from __future__ import annotations
 
+from threadpoolctl import threadpool_limits
+
+from rl_agent.runtime import lazy_torch
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["DeviceError", "check_device"]
+__all__ = ["DeviceError", "check_device", "prepare_device"]
 
 
 class DeviceError(ValueError):
@@ -28,3 +31,10 @@ def check_device(device: str) -> None:
         raise DeviceError(
             f"device = 'cuda' needs a CUDA device, but torch {torch.__version__} here {built}"
         )
+
+
+def prepare_device(device: str, threads: int) -> None:
+    """Refuse a device that is not there, and limit the threads of the numerical libraries in this process."""
+    check_device(device)
+    threadpool_limits(threads)
+    lazy_torch.use_threads(threads)

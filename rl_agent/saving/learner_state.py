@@ -1,105 +1,267 @@
-"""What a checkpoint of a learner holds, and how a learner goes on from it to the bit."""
+"""The state of a learner: its parts, made from settings, and how a learner goes on from a checkpoint to the bit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
+import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the thread limit reaches it)
 
+from rl_agent.algorithms.making import make_algorithm
+from rl_agent.config import AgentConfig
 from rl_agent.multi_agent import joint
-from rl_agent.saving.checkpoint import Arrays
+from rl_agent.networks.optim.averaging import make_average
+from rl_agent.normalization.actions import action_map_of
+from rl_agent.normalization.rewards import RewardScale
+from rl_agent.normalization.spaces import sizes_of
+from rl_agent.normalization.states import StateScale
+from rl_agent.policy import AVERAGE, HANDED_OUT, Policy, own_spaces
+from rl_agent.replay import RememberForget, make_memory, make_sampler
+from rl_agent.replay.samplers.performance import Performance
+from rl_agent.rollout import inputs
+from rl_agent.rollout.collector import Collector
+from rl_agent.rollout.statistics import EpisodeRecord, Statistics
+from rl_agent.rollout.value_estimates import ValueEstimator
+from rl_agent.runtime.device import prepare_device
+from rl_agent.saving.checkpoint import Arrays, made_from, read_checkpoint, write_checkpoint
+from rl_agent.schedule import Counters
 
-if TYPE_CHECKING:
-    from rl_agent.learner import Learner
+__all__ = ["LearnerState"]
 
-__all__ = ["AVERAGE", "HANDED_OUT", "contents", "own_spaces", "restore", "spaces"]
+F32 = npt.NDArray[np.float32]
 
-AVERAGE = "average"
-"""Of a learner that averages its policy: the weights to take instead of the newest."""
-
-HANDED_OUT = "handed_out"
-"""Of a learner that hands out an earlier policy: its weights, to take instead of both."""
-
-OwnSpaces = tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]
-
-
-def contents(learner: Learner) -> tuple[Arrays, dict[str, Any]]:
-    """Return everything needed to go on: arrays, and what is fit for JSON."""
-    memory, counters = learner.memory.state()
-    arrays: Arrays = {f"memory/{name}": array for name, array in memory.items()}
-    # the name that open episodes have had in every checkpoint so far
-    arrays |= {f"running/{name}": array for name, array in learner.open_episodes.save().items()}
-    arrays |= {f"sampler/{name}": array for name, array in learner.sampler.save().items()}
-    arrays |= {f"algorithm/{name}": array for name, array in learner.algorithm.arrays().items()}
-    arrays |= {
-        "state/mean": learner.state_scale.mean,
-        "state/per_std": learner.state_scale.per_std,
-        "action/low": learner.action_map.low,
-        "action/high": learner.action_map.high,
-        "noise": learner.exploration.noise,
-    }
-    if learner.average:
-        arrays[AVERAGE] = learner.average.weights
-    if learner.handed_out is not None:
-        arrays[HANDED_OUT] = learner.handed_out
-    meta = {
-        "config": learner.config.model_dump(mode="json"),
-        "agents": learner.agents,
-        "world": learner.world,
-        "choices": learner.sizes.choices,
-        "counters": vars(learner.counters),
-        "memory": counters,
-        "algorithm": learner.algorithm.counters(),
-        "beta": learner.refer.beta,
-        "performance": vars(learner.performance),
-        "reward_scale": vars(learner.reward_scale),
-        "frozen": learner.state_scale.frozen,
-        "notes": learner.notes,
-        "random": [rng.bit_generator.state for rng in learner.generators],
-    }
-    return arrays, meta
+COUNTERS_IN_FILES = {"iteration_end": "learned_serial"}
+"""What checkpoints call these."""
 
 
-def own_spaces(arrays: Arrays, meta: dict[str, Any]) -> OwnSpaces:
-    """Return the spaces of one agent of the task that a checkpoint is of."""
-    size = len(arrays["state/mean"])
-    seen = (0.0, 255.0) if meta["config"]["network"] == "conv" else (-np.inf, np.inf)
-    observation_space = gymnasium.spaces.Box(*seen, (size,), np.float32)
-    low, high = arrays["action/low"], arrays["action/high"]
-    if meta["choices"]:
-        return observation_space, gymnasium.spaces.Discrete(meta["choices"], start=int(low[0]))
-    return observation_space, gymnasium.spaces.Box(low, high, dtype=np.float32)
+class LearnerState:
+    """The parts of a learner, what they report, and their checkpoint; parameters as of ``Learner``.
 
+    Attributes
+    ----------
+    algorithm, average, handed_out
+        Networks and their update; the average of the weights that act, if one is kept; and weights of an earlier policy
+        that are handed out instead, if any.
+    memory, sampler, refer, performance
+        The replay memory, what samples from it, remember-and-forget, and the change of the returns for the sampler.
+    state_scale, reward_scale, action_map
+        Scales of states and rewards, and what maps raw actions to the task's units.
+    collector, values
+        Open episodes and how agents act in them; V of what is open or stored.
+    schedule, counters
+        What is due when, and what has happened so far.
+    rng
+        Of what is sampled from the memory.
+    """
 
-def spaces(arrays: Arrays, meta: dict[str, Any]) -> tuple[gymnasium.spaces.Box, joint.ActionSpace]:
-    """Return the spaces of the task that a checkpoint is of, joint ones of a world."""
-    observed, acted = own_spaces(arrays, meta)
-    if (world := meta.get("world", 1)) == 1:
-        return observed, acted
-    return joint.joint_observations(observed, world), joint.joint_actions(acted, world)
+    def __init__(
+        self,
+        config: AgentConfig,
+        observation_space: gymnasium.spaces.Box,
+        action_space: joint.ActionSpace,
+        *,
+        agents: int,
+        seed: int,
+        world: int = 1,
+    ) -> None:
+        seen, acted = joint.own_spaces(observation_space, action_space, world)
+        self.config, self.agents, self.world = config, agents, world
+        self.sizes = sizes = sizes_of(seen, acted, world)
+        inputs.check_agents(config, agents, world)
+        prepare_device(config.device, config.threads)
+        self.action_map = action_map_of(acted, config.squash)
+        seeds = np.random.SeedSequence(seed).spawn(4)
+        first, explore, self.rng, scores = (np.random.default_rng(s) for s in seeds)
+        self.algorithm = algorithm = make_algorithm(config, sizes, first)
+        self.average = make_average(config, algorithm.acting_weights)
+        self.handed_out: F32 | None = None
+        self.sampler = make_sampler(config, sizes, scores)
+        self.refer, self.performance = RememberForget(config), Performance()
+        self.state_scale, self.reward_scale = StateScale(sizes.observation), RewardScale()
+        if config.network == "conv":
+            self.state_scale.freeze_to(inputs.largest_pixel(config, seen))
+        self.memory = memory = make_memory(
+            config, sizes, algorithm.schedule.capacity(config, agents)
+        )
+        scales = self.state_scale, self.reward_scale
+        self.values = ValueEstimator(config, algorithm, *scales, memory)
+        parts = algorithm, self.state_scale, memory, self.values
+        self.collector = Collector(config, sizes, agents, *parts, explore)
+        self.schedule = algorithm.schedule(config, agents)
+        self.counters, self._statistics = Counters(), Statistics()
+        self.notes: dict[str, Any] = {}
 
+    @property
+    def environment_steps(self) -> int:
+        """Environment steps t: actions whose outcome has arrived, over all agents."""
+        return self.counters.received
 
-def restore(learner: Learner, arrays: Arrays, meta: dict[str, Any]) -> None:
-    """Bring a fresh learner with the same settings and spaces to where the checkpoint was written."""
-    part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
-    learner.algorithm.restore(part("algorithm/"), meta["algorithm"])
-    if learner.average:
-        newest = arrays["algorithm/weights"][: len(learner.average.weights)]
-        learner.average.weights[:] = arrays.get(AVERAGE, newest)
-    learner.hand_out(arrays.get(HANDED_OUT))
-    learner.state_scale.mean[:] = arrays["state/mean"]
-    learner.state_scale.per_std[:] = arrays["state/per_std"]
-    learner.state_scale.frozen = meta["frozen"]
-    vars(learner.reward_scale).update(meta["reward_scale"])
-    learner.refer.beta = meta["beta"]
-    # checkpoints from before it was looked at have none
-    vars(learner.performance).update(meta.get("performance", {}))
-    learner.notes = meta["notes"]
-    learner.counters = type(learner.counters)(**meta["counters"])
-    learner.exploration.noise[:] = arrays["noise"]
-    learner.memory.restore(part("memory/"), meta["memory"])
-    learner.open_episodes.restore(part("running/"))
-    learner.sampler.restore(learner.memory, part("sampler/"))
-    for rng, state in zip(learner.generators, meta["random"], strict=True):
-        rng.bit_generator.state = state
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps k."""
+        return self.counters.gradient_steps
+
+    @property
+    def episodes(self) -> int:
+        """Completed episodes."""
+        return self.counters.episodes
+
+    @property
+    def gamma(self) -> float:
+        """Present discount factor: the only one that anything learns with."""
+        return self.config.discount(self.counters.received)
+
+    def statistics(self) -> dict[str, float]:
+        """Statistics since the last call (section 6 of the algorithm notes); see ``rl_agent.rollout.statistics``."""
+        step, storage = self.counters.received, self.memory.storage
+        share = self.sampler.effective_share(storage)
+        return self._statistics.take() | {
+            "environment_steps": float(step),
+            "gradient_steps": float(self.counters.gradient_steps),
+            "episodes_total": float(self.counters.episodes),
+            "memory_steps": float(storage.world_steps),
+            "memory_episodes": float(storage.episodes // self.world),
+            "beta": self.refer.beta,
+            "c_max": self.refer.c_max(step),
+            "learning_rate": self.refer.learning_rate(step),
+            **self.memory.values.means(),
+            "policy_std": self.collector.behaviour.policy_std,
+            "reward_scale": self.reward_scale.value,
+            **({} if share is None else {"effective_share": share}),
+            **self.algorithm.statistics(),
+        }
+
+    def finished_episodes(self) -> list[EpisodeRecord]:
+        """Episodes completed since the last call, in order."""
+        return self._statistics.take_episodes()
+
+    def episodes_under_way(self) -> list[EpisodeRecord]:
+        """Episodes of at least one step that have not ended, as they are now."""
+        return self.collector.open_episodes.records(self.world, self.counters.received)
+
+    def policy(self) -> Policy:
+        """Take a snapshot of the current policy, or its average where one is kept: independent of further learning.
+
+        Where :meth:`hand_out` was told of an earlier one, it is that one until the next gradient step.
+        """
+        weights = self.average.weights if self.average else self.algorithm.acting_weights
+        if self.handed_out is not None:
+            weights = self.handed_out
+        scale = self.state_scale.mean.copy(), self.state_scale.per_std.copy()
+        return Policy(self.config, self.sizes, weights.copy(), *scale, self.action_map)
+
+    def hand_out(self, weights: F32 | None) -> None:
+        """Give the weights of an earlier policy of this learner as its own, until the next gradient step; None: not."""
+        self.handed_out = None if weights is None else weights.copy()
+
+    def save(self, path: Path) -> None:
+        """Write everything needed to go on to the bit into one file.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; an older file at ``path`` is then untouched.
+        """
+        write_checkpoint(path, *self.contents())
+
+    @classmethod
+    def load(cls, path: Path, device: str | None = None) -> Self:
+        """Read a learner that goes on exactly where ``save`` left it.
+
+        Parameters
+        ----------
+        path
+            The checkpoint.
+        device
+            Go on there instead of where it was; round-off then differs.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        CheckpointError
+            If it is damaged or not a checkpoint.
+        DeviceError
+            If this machine does not have the device.
+        """
+        arrays, meta = read_checkpoint(path)
+        with made_from(path):
+            if device is not None:
+                meta["config"]["device"] = device
+            config = AgentConfig.model_validate(meta["config"])
+            agents, world = meta["agents"], meta.get("world", 1)
+            spaces = joint.joint_spaces(*own_spaces(arrays, meta), world)
+            learner = cls(config, *spaces, agents=agents, world=world, seed=0)
+            learner._restore(arrays, meta)
+            return learner
+
+    @property
+    def generators(self) -> tuple[np.random.Generator, np.random.Generator]:
+        """Random generators: of the exploration, and of what is sampled from the memory."""
+        return self.collector.behaviour.rng, self.rng
+
+    def contents(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything needed to go on: arrays, and what is fit for JSON."""
+        memory, memory_counters = self.memory.state()
+        arrays: Arrays = {f"memory/{name}": array for name, array in memory.items()}
+        # the name that open episodes have had in every checkpoint so far
+        open_episodes = self.collector.open_episodes.save()
+        arrays |= {f"running/{name}": array for name, array in open_episodes.items()}
+        arrays |= {f"sampler/{name}": array for name, array in self.sampler.save().items()}
+        arrays |= {f"algorithm/{name}": array for name, array in self.algorithm.arrays().items()}
+        arrays |= {
+            "state/mean": self.state_scale.mean,
+            "state/per_std": self.state_scale.per_std,
+            "action/low": self.action_map.low,
+            "action/high": self.action_map.high,
+            "noise": self.collector.exploration.noise,
+        }
+        if self.average:
+            arrays[AVERAGE] = self.average.weights
+        if self.handed_out is not None:
+            arrays[HANDED_OUT] = self.handed_out
+        counters = vars(self.counters).items()
+        meta = {
+            "config": self.config.model_dump(mode="json"),
+            "agents": self.agents,
+            "world": self.world,
+            "choices": self.sizes.choices,
+            "counters": {COUNTERS_IN_FILES.get(name, name): number for name, number in counters},
+            "memory": memory_counters,
+            "algorithm": self.algorithm.counters(),
+            "beta": self.refer.beta,
+            "performance": vars(self.performance),
+            "reward_scale": vars(self.reward_scale),
+            "frozen": self.state_scale.frozen,
+            "notes": self.notes,
+            "random": [rng.bit_generator.state for rng in self.generators],
+        }
+        return arrays, meta
+
+    def _restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
+        """Bring a fresh learner with the same settings and spaces to where the checkpoint was written."""
+        part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
+        self.algorithm.restore(part("algorithm/"), meta["algorithm"])
+        if self.average:
+            newest = arrays["algorithm/weights"][: len(self.average.weights)]
+            self.average.weights[:] = arrays.get(AVERAGE, newest)
+        self.hand_out(arrays.get(HANDED_OUT))
+        self.state_scale.mean[:] = arrays["state/mean"]
+        self.state_scale.per_std[:] = arrays["state/per_std"]
+        self.state_scale.frozen = meta["frozen"]
+        vars(self.reward_scale).update(meta["reward_scale"])
+        self.refer.beta = meta["beta"]
+        # checkpoints from before it was looked at have none
+        vars(self.performance).update(meta.get("performance", {}))
+        self.notes = meta["notes"]
+        names = {in_files: name for name, in_files in COUNTERS_IN_FILES.items()}
+        self.counters = Counters(**{names.get(n, n): k for n, k in meta["counters"].items()})
+        self.collector.exploration.noise[:] = arrays["noise"]
+        self.memory.restore(part("memory/"), meta["memory"])
+        self.collector.open_episodes.restore(part("running/"))
+        self.sampler.restore(self.memory.storage, part("sampler/"))
+        for rng, state in zip(self.generators, meta["random"], strict=True):
+            rng.bit_generator.state = state

@@ -155,7 +155,7 @@ def _quiet() -> Iterator[None]:
 def largest_difference(policy: Policy, path: Path, environments: int = 5) -> float:
     """Evaluate a file with ONNX Runtime on random observations, and compare it with the policy.
 
-    Observations are drawn from the distribution that the policy was standardized for, over several steps, so that the
+    Observations are sampled from the distribution that the policy was standardized for, over several steps, so that the
     memory of a recurrent policy takes part.
 
     Parameters

@@ -96,12 +96,12 @@ def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
         learner.observe([0], [reward], [terminated], [truncated], observation[None])
         ended = terminated or truncated
     memory = learner.memory
-    assert not memory.terminated[:3].any()
+    assert not memory.storage.terminated[:3].any()
     value = learner.algorithm.act(
         learner.state_scale(unpack(observation[None], 3)[0]), np.zeros((3, 0), np.float32)
     ).value
-    assert (memory.final_value[:3] != 0.0).all()
-    np.testing.assert_allclose(memory.final_value[:3], value, rtol=1e-5)
+    assert (memory.values.final_value[:3] != 0.0).all()
+    np.testing.assert_allclose(memory.values.final_value[:3], value, rtol=1e-5)
 
 
 def test_a_world_by_others_says_itself_how_it_ends():

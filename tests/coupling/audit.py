@@ -110,8 +110,8 @@ def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
         Folder of the workers' outboxes as they were left; None for a run without them.
     """
     report = Audit()
-    memory = learner.memory
-    assert memory.first_serial == 0, (
+    storage = learner.memory.storage
+    assert storage.first_id == 0, (
         "the memory of an audited run must be large enough to forget nothing"
     )
     pieces: dict[str, dict[int, list[Piece]]] = {}
@@ -156,13 +156,23 @@ def read_journal(path: Path) -> np.ndarray:
 
 def held_pieces(learner, report):
     """Give all episodes of the memory in their order, then the running ones; each checked by itself."""
-    memory, running, space = learner.memory, learner.open_episodes, learner.action_map
-    for serial in range(memory.first_serial, memory.next_serial):
-        row = serial % len(memory.start)
-        slots = (memory.start[row] + np.arange(memory.present[row])) % memory.capacity
-        observed = np.vstack([memory.observation[slots], memory.final_observation[row]])
-        action = np.clip(space(memory.action[slots]), -1, 1)
-        yield piece_of(observed, memory.reward[slots], action, bool(memory.terminated[row]), report)
+    storage, running, space = (
+        learner.memory.storage,
+        learner.collector.open_episodes,
+        learner.action_map,
+    )
+    for episode_id in range(storage.first_id, storage.next_id):
+        row = episode_id % len(storage.start)
+        slots = (storage.start[row] + np.arange(storage.present[row])) % storage.capacity
+        observed = np.vstack([storage.observation[slots], storage.final_observation[row]])
+        action = np.clip(space(storage.action[slots]), -1, 1)
+        yield piece_of(
+            observed,
+            storage.reward[slots],
+            action,
+            bool(storage.terminated[row]),
+            report,
+        )
     for agent in np.flatnonzero(running.length):
         steps, gone = running.length[agent], running.gone_after[agent]
         if gone >= 0:  # it has ended, and others of its world go on

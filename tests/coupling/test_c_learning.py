@@ -129,24 +129,28 @@ def reported(outputs, environments):
 
 def in_the_memory(learner):
     """Episodes (length, terminated, return) that the memory holds, after a check of every single step."""
-    memory = learner.memory
-    places = memory.places()
+    storage = learner.memory.storage
+    places = storage.indices()
     observation, action = (
-        memory.observation[places].astype(float),
-        memory.action[places].astype(float),
+        storage.observation[places].astype(float),
+        storage.action[places].astype(float),
     )
-    final = memory.final_observation[memory.rows(places)].astype(float)
-    last = memory.position[places] + 1 == memory.length[memory.rows(places)]
+    final = storage.final_observation[storage.rows(places)].astype(float)
+    last = storage.position[places] + 1 == storage.length[storage.rows(places)]
     following = np.where(last[:, None], final, np.roll(observation, -1, axis=0))
     applied = np.clip(action[:, 0], -1.0, 1.0)
     v = observation[:, 1] + 0.05 * (observation[:, 0] - 0.1 * observation[:, 1] + 2 * applied)
     x = observation[:, 0] + 0.05 * v
     np.testing.assert_allclose(following, np.stack([x, v], axis=1), atol=1e-5)
-    np.testing.assert_allclose(memory.reward[places], 1 - x**2, atol=1e-5)
-    rows = np.arange(memory.first_serial, memory.next_serial) % len(memory.start)
-    places = [(memory.start[row] + np.arange(memory.length[row])) % memory.capacity for row in rows]
-    totals = [memory.reward[each].astype(float).sum() for each in places]
-    return np.array(sorted(zip(memory.length[rows], memory.terminated[rows], totals, strict=True)))
+    np.testing.assert_allclose(storage.reward[places], 1 - x**2, atol=1e-5)
+    rows = np.arange(storage.first_id, storage.next_id) % len(storage.start)
+    places = [
+        (storage.start[row] + np.arange(storage.length[row])) % storage.capacity for row in rows
+    ]
+    totals = [storage.reward[each].astype(float).sum() for each in places]
+    return np.array(
+        sorted(zip(storage.length[rows], storage.terminated[rows], totals, strict=True))
+    )
 
 
 @pytest.mark.parametrize("learners", [1, 4])
@@ -171,8 +175,8 @@ def test_the_memory_holds_exactly_what_the_example_reports(built, tmp_path, lang
     )
     np.testing.assert_allclose(np.array(ends), episodes, atol=1e-4)
     np.testing.assert_allclose(in_the_memory(learner), sorted(episodes[:, 1:].tolist()), atol=1e-4)
-    assert learner.open_episodes.length.tolist() == [running[agent] for agent in range(6)]
-    assert learner.memory.steps + sum(running.values()) == learner.environment_steps >= 1500
+    assert learner.collector.open_episodes.length.tolist() == [running[agent] for agent in range(6)]
+    assert learner.memory.storage.steps + sum(running.values()) == learner.environment_steps >= 1500
     assert learner.gradient_steps > 300
     assert run.server.counts.violations == 0
 
@@ -197,15 +201,15 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     for _ in agents:
         run.start(tmp_path / "solver")
     assert run.finish() == [""] * len(agents)
-    memory, places = run.learner.memory, run.learner.memory.places()
-    lengths = memory.length[: memory.episodes].tolist()
+    storage, places = run.learner.memory.storage, run.learner.memory.storage.indices()
+    lengths = storage.length[: storage.episodes].tolist()
     assert lengths == [50] * len(lengths)
     assert 20 < len(lengths) <= 32  # the last episode of each agent may be under way
-    assert not memory.terminated.any()
-    x, v = memory.observation[places].T.astype(float)
-    v_next = v + 0.1 * (np.clip(memory.action[places, 0], -1, 1) - x)
+    assert not storage.terminated.any()
+    x, v = storage.observation[places].T.astype(float)
+    v_next = v + 0.1 * (np.clip(storage.action[places, 0], -1, 1) - x)
     np.testing.assert_allclose(
-        memory.reward[places], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5
+        storage.reward[places], -((x + 0.1 * v_next) ** 2) - v_next**2, atol=1e-5
     )
 
 
@@ -226,7 +230,7 @@ def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
     outputs = run.finish()
     of_the_last, running = reported(outputs[-1:], 3)
     sent += int(of_the_last[:, 1].sum()) + sum(running.values())
-    assert learner.environment_steps == sent == learner.memory.steps + sum(running.values())
+    assert learner.environment_steps == sent == learner.memory.storage.steps + sum(running.values())
     told = np.concatenate([reported([out], 3)[0] for out in outputs])[:, 1:]
     kept = in_the_memory(learner)
     left = [

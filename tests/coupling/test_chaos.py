@@ -13,6 +13,7 @@ from siege import Siege
 
 from rl_agent.learner import Learner
 from rl_agent.replay import Episode
+from rl_agent.replay.storage import EXPERIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -142,12 +143,12 @@ def test_a_joint_step_of_many_agents_is_there_once_or_not_at_all(laid):
     assert report.is_clean, report
     assert report.processes > 1
     learner = Learner.load(siege.checkpoint)
-    memory = learner.memory
-    rows = memory.all_rows()
-    assert (memory.present[rows] < memory.length[rows]).any()  # some ended before their world
+    storage = learner.memory.storage
+    rows = storage.all_rows()
+    assert (storage.present[rows] < storage.length[rows]).any()  # some ended before their world
     for together in rows.reshape(-1, 3):  # the agents of a world stand together, at the same steps
-        assert len(set(memory.length[together])) == 1
-        assert len({tuple(memory.observation[memory.start[row], :2]) for row in together}) == 1
+        assert len(set(storage.length[together])) == 1
+        assert len({tuple(storage.observation[storage.start[row], :2]) for row in together}) == 1
 
 
 # --- the audit itself -----------------------------------------------------------------------------------------
@@ -167,12 +168,15 @@ def found(besieged, tmp_path):
 
 
 def episode_of(learner, row):
-    memory = learner.memory
-    slots = memory.start[row] + np.arange(memory.length[row])
-    names = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "value")
-    parts = {name: getattr(memory, name)[slots] for name in names}
+    storage, values = learner.memory.storage, learner.memory.values
+    indices = storage.episode_indices(row)
+    parts = {name: getattr(storage, name)[indices] for name in EXPERIENCE}
     return Episode(
-        **parts, final_observation=memory.final_observation[row], final_value=0.0, terminated=False
+        **parts,
+        value=values.value[indices],
+        final_observation=storage.final_observation[row],
+        final_value=0.0,
+        terminated=False,
     )
 
 
@@ -201,13 +205,13 @@ def test_the_audit_notices_a_lost_step(found):
 
 def test_the_audit_notices_a_doubled_episode_and_its_order(found):
     learner, _, look = found
-    memory = learner.memory
-    names = [tuple(memory.observation[memory.start[row], 2:]) for row in range(memory.next_serial)]
+    memory, storage = learner.memory, learner.memory.storage
+    names = [tuple(storage.observation[storage.start[row], 2:]) for row in range(storage.next_id)]
     # one that others came after
     row = next(row for row, name in enumerate(names) if name in names[row + 1 :])
     memory.add(episode_of(learner, row), 0.99, 1.0)
     report = look()
-    assert len(report.doubled) == memory.length[row]
+    assert len(report.doubled) == memory.storage.length[row]
     assert report.disordered
     assert not report.is_clean
 
@@ -224,7 +228,7 @@ def test_the_audit_notices_an_invented_step(found):
 @pytest.mark.parametrize("what", ["reward", "action", "terminated", "final_observation"])
 def test_the_audit_notices_what_is_otherwise_than_it_was(found, what):
     learner, _, look = found
-    array = getattr(learner.memory, what)
+    array = getattr(learner.memory.storage, what)
     before = copy.deepcopy(array[3])
     array[3] = ~before if array.dtype == bool else 0.5 * before
     assert not np.array_equal(array[3], before)

@@ -38,7 +38,9 @@ def test_a_run_that_diverges_goes_on_from_its_last_checkpoint(shell, monkeypatch
     assert "from the experience log" not in stderr
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps >= 1000
-    assert audit(learner) + learner.open_episodes.length.sum() == learner.environment_steps
+    assert (
+        audit(learner) + learner.collector.open_episodes.length.sum() == learner.environment_steps
+    )
     learner.algorithm.weights[:] = np.nan  # a run of before, whose checkpoint is what diverged
     learner.save(shell.run_folder / "checkpoint.npz")
     words = ["resume", "runs/run", "run.steps=5000"]

@@ -58,7 +58,11 @@ def training(shell) -> dict | None:
 def everything_is_there_once(shell) -> None:
     """Check that the memory of a stopped run holds every step of every episode that the learner counts, once."""
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
-    assert audit(learner) + learner.open_episodes.length.sum() == learner.environment_steps > 0
+    assert (
+        audit(learner) + learner.collector.open_episodes.length.sum()
+        == learner.environment_steps
+        > 0
+    )
 
 
 # --- what is refused ---------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_every_algorithm_runs_on_the_preset(preset):
         learner = build()
         run = SerialRun(learner, make_vector(config.env, {}, 1), 0)
         run.run(30)
-        if learner.memory.steps < 30 and not issubclass(
+        if learner.memory.storage.steps < 30 and not issubclass(
             kind, OnPolicyConfig
         ):  # an episode that goes on; what is stored is enough
             learner.abandon([0])

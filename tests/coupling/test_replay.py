@@ -114,15 +114,15 @@ class Actor:
 
 def state_of(learner, server):
     """All that a death must not change; what the networks say of stored steps goes on with the gradient steps."""
-    memory, running = learner.memory, learner.open_episodes
+    storage, running = learner.memory.storage, learner.collector.open_episodes
     places, rows = (
-        memory.places(),
-        np.arange(memory.first_serial, memory.next_serial) % len(memory.start),
+        storage.indices(),
+        np.arange(storage.first_id, storage.next_id) % len(storage.start),
     )
     per_step = ("observation", "action", "behaviour_mean", "behaviour_std", "reward", "position")
-    state = {name: getattr(memory, name)[places].tolist() for name in per_step}
+    state = {name: getattr(storage, name)[places].tolist() for name in per_step}
     state |= {
-        name: getattr(memory, name)[rows].tolist()
+        name: getattr(storage, name)[rows].tolist()
         for name in ("length", "terminated", "final_observation")
     }
     opened = np.flatnonzero(running.is_open)
@@ -140,7 +140,7 @@ def state_of(learner, server):
         name: getattr(counters, name) for name in ("issued", "received", "episodes", "warm_up")
     }
     state |= {
-        "noise": learner.exploration.noise.tolist(),
+        "noise": learner.collector.exploration.noise.tolist(),
         "random": learner.generators[0].bit_generator.state,
     }
     return state | json.loads(json.dumps(server.exchange.notes()))

@@ -32,10 +32,10 @@ def audit(learner):
     The oracle's reward is 1000 e + s, its observation (e, s, name, name): every stored episode has to be the steps
     1, 2, 3, ... of one episode of one environment.
     """
-    memory = learner.memory
-    places = memory.places()
-    episode, step, *names = memory.observation[places].T
-    reward = memory.reward[places]
+    storage = learner.memory.storage
+    places = storage.indices()
+    episode, step, *names = storage.observation[places].T
+    reward = storage.reward[places]
     np.testing.assert_array_equal(reward, 1000 * episode + step + 1)
     identity = set(zip(*names, episode, step, strict=True))
     assert len(identity) == len(places)
@@ -93,7 +93,9 @@ def test_a_run_from_beginning_to_evaluation(shell):
 
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps == status["environment_steps"]
-    assert audit(learner) + learner.open_episodes.length.sum() == learner.environment_steps
+    assert (
+        audit(learner) + learner.collector.open_episodes.length.sum() == learner.environment_steps
+    )
     episodes = rows_of(shell.run_folder / "episodes.csv")
     assert len(episodes) == learner.episodes
     # a process that stood still may have ended no episode; the longest have 29 steps

@@ -5,12 +5,12 @@ import numpy as np
 import torch
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms.algorithm import Source, evaluation_of
+from rl_agent.algorithms.algorithm import evaluation_of
 from rl_agent.config import OnPolicyConfig
-from rl_agent.replay.memory import EPISODE_STEP_FIELDS
+from rl_agent.replay import Source
 from rl_agent.replay.refer import Rules
 from rl_agent.rollout.in_process import SerialRun
-from rl_agent.rollout.open_episodes import PER_AGENT
+from rl_agent.rollout.open_episodes import PER_AGENT, PER_STEP
 
 RULES = Rules(c_max=3.0, beta=0.4, rule_1=True, rho_clip=np.inf)
 GAMMA = 0.9
@@ -55,8 +55,10 @@ def a_batch(learner, seed=1):
     source = Source(
         learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7
     )
-    drawn = learner.sampler.draw(learner.memory, learner.config.draws, np.random.default_rng(seed))
-    return learner.algorithm.gather(source, drawn)
+    sampled = learner.sampler.sample(
+        learner.memory, learner.config.sample_size, np.random.default_rng(seed)
+    )
+    return learner.algorithm.gather(source, sampled)
 
 
 def loss_and_gradient(algorithm, batch, rules=RULES, target=None, inputs=None, dtype=np.float64):
@@ -77,7 +79,7 @@ def network(algorithm, name, x, flat=None):
     """One hidden layer in plain numpy, at one input."""
     flat = algorithm.weights if flat is None else flat
     part = algorithm.parts.parts[name]
-    w = part.views(flat[algorithm.parts.places[name]].astype(float))
+    w = part.views(flat[algorithm.parts.slices[name]].astype(float))
     z = x @ w["weight0"] + w["bias0"]
     h = {"softsign": z / (1 + np.abs(z)), "relu": np.maximum(z, 0), "tanh": np.tanh(z)}[
         part.activation
@@ -104,7 +106,7 @@ def divergence(m_mu, s_mu, m, s):
 
 
 def some(algorithm, part, count=12):
-    place = algorithm.parts.places[part]
+    place = algorithm.parts.slices[part]
     return np.random.default_rng(0).permutation(np.arange(place.start, place.stop))[:count]
 
 
@@ -123,7 +125,7 @@ def by_autograd(algorithm, batch, rules, weight=None):
 
 
 def source_of(memory):
-    size = memory.observation.shape[1]
+    size = memory.storage.observation.shape[1]
     return Source(memory, np.zeros(size, np.float32), np.ones(size, np.float32), 0.9, 1.0)
 
 
@@ -181,14 +183,16 @@ def assert_equal_to_the_bit(one, other):
             np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
     for name in PER_AGENT:
         np.testing.assert_array_equal(
-            getattr(one.open_episodes, name), getattr(other.open_episodes, name), err_msg=name
+            getattr(one.collector.open_episodes, name),
+            getattr(other.collector.open_episodes, name),
+            err_msg=name,
         )
-    for name in EPISODE_STEP_FIELDS:
+    for name in PER_STEP:
         # what lies behind the present step is left from older episodes
         for agent in range(one.agents):
             parts = [
                 getattr(run.open_episodes, name)[agent, : run.open_episodes.length[agent]]
-                for run in (one, other)
+                for run in (one.collector, other.collector)
             ]
             np.testing.assert_array_equal(*parts, err_msg=name)
     for part in ("algorithm", "sampler"):
@@ -200,5 +204,7 @@ def assert_equal_to_the_bit(one, other):
     assert one.algorithm.counters() == other.algorithm.counters()
     assert one.refer.beta == other.refer.beta
     assert vars(one.reward_scale) == vars(other.reward_scale)
-    np.testing.assert_array_equal(one.exploration.noise, other.exploration.noise)
+    np.testing.assert_array_equal(
+        one.collector.exploration.noise, other.collector.exploration.noise
+    )
     assert vars(one.counters) == vars(other.counters)

@@ -20,7 +20,7 @@ def make_learner(agents=3, **settings):
 def live(learner, rng, steps, agents=None, end=0.1, update=True):
     """Let agents live random lives, in the way of the service."""
     agents = np.arange(learner.agents) if agents is None else np.asarray(agents)
-    idle = agents[~learner.open_episodes.is_open[agents]]
+    idle = agents[~learner.collector.open_episodes.is_open[agents]]
     learner.begin(idle, rng.normal(size=(len(idle), 2)))
     for _ in range(steps):
         learner.act(agents)
@@ -58,14 +58,14 @@ def test_no_gradient_step_before_the_memory_holds_start_steps():
     learner = make_learner()
     live(learner, np.random.default_rng(0), 16, end=0.0)
     assert learner.environment_steps == 48
-    assert learner.memory.steps == 0
+    assert learner.memory.storage.steps == 0
     assert learner.updates_due() == 0
     assert learner.may_act()
     with pytest.raises(ValueError, match="learning_starts = 50"):
         learner.update()
     live(learner, np.random.default_rng(0), 4, end=0.0)
     learner.abandon([0, 1, 2])
-    assert learner.memory.steps == 60
+    assert learner.memory.storage.steps == 60
     assert learner.state_scale.frozen
 
 
@@ -88,7 +88,7 @@ def test_agents_wait_while_gradient_steps_for_more_than_a_step_of_each_are_owed(
 def test_an_action_without_outcome_is_taken_back():
     learner = make_learner()
     live(learner, np.random.default_rng(0), 40)
-    steps, held = learner.environment_steps, int(learner.open_episodes.length[1])
+    steps, held = learner.environment_steps, int(learner.collector.open_episodes.length[1])
     stored = learner.episodes
     learner.act([0, 1])
     due = learner.updates_due()
@@ -126,14 +126,14 @@ def test_final_values_terminal_zero_truncated_that_of_the_network(network):
     learner.abandon([2, 3])
 
     memory = learner.memory
-    finals = memory.final_value[:4]
+    finals = memory.values.final_value[:4]
     state = learner.policy().initial_state(4)
     for t in range(6):
         values, *_, state = learner.algorithm.act(observations[t], state)
     assert finals[0] == 0.0
     np.testing.assert_allclose(finals[1:], values[1:], atol=1e-6)
     assert np.abs(finals[1:]).min() > 1e-3
-    np.testing.assert_array_equal(memory.final_observation[:4], observations[5])
+    np.testing.assert_array_equal(memory.storage.final_observation[:4], observations[5])
 
 
 def test_begin_closes_an_open_episode_as_truncated():
@@ -142,7 +142,7 @@ def test_begin_closes_an_open_episode_as_truncated():
     learner.begin([2], np.ones((1, 2)))
     (record,) = learner.finished_episodes()
     assert (record.agent, record.length, record.terminated) == (2, 5, False)
-    assert learner.open_episodes.length[2] == 0
+    assert learner.collector.open_episodes.length[2] == 0
     learner.begin([2], np.ones((1, 2)))  # nothing was done in between: there is no episode to keep
     assert learner.finished_episodes() == []
 
@@ -150,39 +150,50 @@ def test_begin_closes_an_open_episode_as_truncated():
 def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
     learner = make_learner(agents=1, network="lstm", buffer_size=60)
     live(learner, np.random.default_rng(0), 59, end=0.0)
-    assert learner.memory.steps == 0
-    state = learner.open_episodes.state.copy()
+    assert learner.memory.storage.steps == 0
+    state = learner.collector.open_episodes.state.copy()
     live(learner, np.random.default_rng(0), 1, end=0.0)
-    assert (learner.memory.steps, learner.episodes) == (60, 1)
-    assert learner.open_episodes.is_open[0]
-    assert not learner.memory.terminated[0]
+    assert (learner.memory.storage.steps, learner.episodes) == (60, 1)
+    assert learner.collector.open_episodes.is_open[0]
+    assert not learner.memory.storage.terminated[0]
     np.testing.assert_array_equal(
-        learner.open_episodes.current(np.array([0])), learner.memory.final_observation[:1]
+        learner.collector.open_episodes.current(np.array([0])),
+        learner.memory.storage.final_observation[:1],
     )
     # the state of the network is carried on
-    assert np.abs(learner.open_episodes.state).max() > 0
-    assert np.abs(learner.open_episodes.state - state).max() > 0
+    assert np.abs(learner.collector.open_episodes.state).max() > 0
+    assert np.abs(learner.collector.open_episodes.state - state).max() > 0
     live(learner, np.random.default_rng(0), 60, end=0.0)
-    assert (learner.memory.steps, learner.episodes) == (60, 2)
+    assert (learner.memory.storage.steps, learner.episodes) == (60, 2)
 
 
 def test_pieces_of_a_running_episode_are_learned_from_and_the_episode_is_counted_once():
     learner = make_learner(agents=1, buffer_size=1000, learning_starts=20, fragment_length=20)
     live(learner, np.random.default_rng(0), 19, end=0.0)
-    assert (learner.memory.steps, learner.counters.warm_up) == (0, -1)
+    assert (learner.memory.storage.steps, learner.counters.warm_up) == (0, -1)
     live(learner, np.random.default_rng(0), 31, end=0.0)
-    assert (learner.memory.steps, learner.memory.episodes, learner.episodes) == (40, 2, 0)
+    assert (learner.memory.storage.steps, learner.memory.storage.episodes, learner.episodes) == (
+        40,
+        2,
+        0,
+    )
     assert learner.gradient_steps > 0
     # a piece is bootstrapped with V where it was cut, and the next one begins there
     memory = learner.memory
-    assert not memory.terminated[:2].any()
-    assert (memory.final_value[:2] != 0.0).all()
-    np.testing.assert_array_equal(memory.final_observation[0], memory.observation[20])
+    assert not memory.storage.terminated[:2].any()
+    assert (memory.values.final_value[:2] != 0.0).all()
+    np.testing.assert_array_equal(
+        memory.storage.final_observation[0], memory.storage.observation[20]
+    )
     learner.act([0])
     learner.observe([0], [1.0], [True], [False], np.zeros((1, 2)))
     (record,) = learner.finished_episodes()
     assert (record.length, record.terminated) == (51, True)
-    assert (learner.memory.steps, learner.memory.episodes, learner.episodes) == (51, 3, 1)
+    assert (learner.memory.storage.steps, learner.memory.storage.episodes, learner.episodes) == (
+        51,
+        3,
+        1,
+    )
 
 
 def test_an_endless_episode_in_pieces_is_counted_once_in_the_length_of_the_memory():
@@ -246,8 +257,11 @@ def test_scales_are_those_of_the_memory():
     rng = np.random.default_rng(0)
     while learner.counters.warm_up < 0:
         live(learner, rng, 1)
-    places = learner.memory.places()
-    observations, rewards = learner.memory.observation[places], learner.memory.reward[places]
+    indices = learner.memory.storage.indices()
+    observations, rewards = (
+        learner.memory.storage.observation[indices],
+        learner.memory.storage.reward[indices],
+    )
     scaled = learner.state_scale(observations)
     np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-5)
     np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-4)
@@ -256,7 +270,7 @@ def test_scales_are_those_of_the_memory():
     while learner.gradient_steps < 1000:
         live(learner, rng, 1)
     np.testing.assert_array_equal(learner.state_scale.mean, before)
-    rewards = learner.memory.reward[learner.memory.places()]
+    rewards = learner.memory.storage.reward[learner.memory.storage.indices()]
     assert learner.reward_scale.value == pytest.approx(np.sqrt(np.mean(rewards**2)), rel=1e-3)
     assert learner.statistics()["reward_scale"] == learner.reward_scale.value
 
@@ -269,21 +283,22 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
         while learner.updates_due() and learner.gradient_steps < 999:
             learner.update()
     memory = learner.memory
-    rows = memory.truncated_rows()
-    before = memory.final_value[rows].copy()
+    rows = memory.storage.truncated_rows()
+    before = memory.values.final_value[rows].copy()
     learner.update()
-    scaled = learner.state_scale(memory.final_observation[rows])
+    scaled = learner.state_scale(memory.storage.final_observation[rows])
     value, *_ = learner.algorithm.act(scaled, np.zeros((len(rows), 0), np.float32))
-    np.testing.assert_allclose(memory.final_value[rows], value, atol=1e-5)
-    assert np.abs(memory.final_value[rows] - before).max() > 1e-4
-    places = memory.places()
+    np.testing.assert_allclose(memory.values.final_value[rows], value, atol=1e-5)
+    assert np.abs(memory.values.final_value[rows] - before).max() > 1e-4
+    indices = memory.storage.indices()
     c_max = learner.refer.c_max(learner.environment_steps)
     np.testing.assert_array_equal(
-        memory.far[places], ~((memory.rho[places] > 1 / c_max) & (memory.rho[places] < c_max))
+        memory.values.far[indices],
+        ~((memory.values.rho[indices] > 1 / c_max) & (memory.values.rho[indices] < c_max)),
     )
-    stored = memory.v_tbc[places].copy()
-    memory.sweep(learner.config.gamma, learner.reward_scale.value)
-    np.testing.assert_array_equal(memory.v_tbc[places], stored)
+    stored = memory.values.v_tbc[indices].copy()
+    memory.values.sweep(learner.config.gamma, learner.reward_scale.value)
+    np.testing.assert_array_equal(memory.values.v_tbc[indices], stored)
 
 
 def test_targets_look_as_far_ahead_as_the_horizon_has_grown():
@@ -292,12 +307,12 @@ def test_targets_look_as_far_ahead_as_the_horizon_has_grown():
         live(learner, np.random.default_rng(0), 1)
     assert 1.0 / (1.0 - learner.gamma) == pytest.approx(np.sqrt(2.0 * 100.0), rel=0.01)
     learner.sweep_memory()
-    memory, places = learner.memory, learner.memory.places()
-    found = memory.v_tbc[places].copy()
-    memory.sweep(learner.gamma, learner.reward_scale.value)
-    np.testing.assert_array_equal(memory.v_tbc[places], found)
-    memory.sweep(learner.config.gamma, learner.reward_scale.value)
-    assert np.abs(memory.v_tbc[places] - found).max() > 1e-3
+    memory, indices = learner.memory, learner.memory.storage.indices()
+    found = memory.values.v_tbc[indices].copy()
+    memory.values.sweep(learner.gamma, learner.reward_scale.value)
+    np.testing.assert_array_equal(memory.values.v_tbc[indices], found)
+    memory.values.sweep(learner.config.gamma, learner.reward_scale.value)
+    assert np.abs(memory.values.v_tbc[indices] - found).max() > 1e-3
 
 
 def test_actions_are_scaled_to_the_task_and_stored_raw():
@@ -308,7 +323,7 @@ def test_actions_are_scaled_to_the_task_and_stored_raw():
     everyone = np.arange(200)
     learner.begin(everyone, np.zeros((200, 2)))
     actions = learner.act(everyone)
-    raw = learner.open_episodes.action[everyone, 0]
+    raw = learner.collector.open_episodes.action[everyone, 0]
     np.testing.assert_allclose(
         actions, np.array([2.0, 0.0]) + raw * np.array([2.0, 10.0]), rtol=1e-6
     )
@@ -319,7 +334,7 @@ def test_actions_are_scaled_to_the_task_and_stored_raw():
     )
     squashed.begin(everyone, np.zeros((200, 2)))
     assert space.contains(squashed.act(everyone)[0])
-    np.testing.assert_array_equal(squashed.open_episodes.action[everyone, 0], raw)
+    np.testing.assert_array_equal(squashed.collector.open_episodes.action[everyone, 0], raw)
 
 
 def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
@@ -335,14 +350,14 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
     live(learner, rng, 60)
     again, _ = policy.act(observations, policy.initial_state(5), deterministic=True)
     np.testing.assert_array_equal(again, actions)
-    draws = np.array(
+    samples = np.array(
         [
             policy.act(observations, policy.initial_state(5), deterministic=False, rng=rng)[0]
             for _ in range(200)
         ]
     )
-    assert np.abs(draws).max() <= 1.0
-    assert draws.std(axis=0).min() > 0.1
+    assert np.abs(samples).max() <= 1.0
+    assert samples.std(axis=0).min() > 0.1
     with pytest.raises(ValueError, match="rng = None"):
         policy.act(observations, policy.initial_state(5), deterministic=False)
     assert isinstance(policy, Policy)

@@ -33,12 +33,12 @@ def draws_of(checkpoint: Path) -> dict[str, Any] | None:
         memory (``rl_agent.replay.samplers.sampler.effective_share``).
     """
     learner = Learner.load(checkpoint)
-    share = learner.sampler.effective_share(learner.memory)
+    share = learner.sampler.effective_share(learner.memory.storage)
     if share is None:
         return None
     arrays, _ = read_checkpoint(checkpoint, lambda name: name.startswith("sampler/"))
     scores = arrays["sampler/score" if "sampler/score" in arrays else "sampler/error"]
-    scores = scores[learner.memory.places()]
+    scores = scores[learner.memory.storage.indices()]
     has_network = "sampler/network/steps" in arrays
     # what came last has 0, what a network has not scored 1; PER's errors may be 1
     is_new = np.isin(scores, (0.0, 1.0)) if has_network else scores == 0.0

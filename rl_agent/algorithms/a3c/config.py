@@ -25,7 +25,7 @@ class A3CConfig(OnPolicyConfig):
     horizon: Steps = 480
 
     @property
-    def draws(self) -> int:
+    def sample_size(self) -> int:
         """How many steps a gradient takes."""
         return self.horizon
 

@@ -47,8 +47,8 @@ class A3C(OnPolicy):
     def __init__(self, config: A3CConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         parts = Parts(policy=actor.network, value=make_network(config, sizes.observation, 1))
-        places = {name: (name, name) for name in ("policy", "value")}
-        super().__init__(config, sizes, actor, parts, places, rng)
+        groups = {name: (name, name) for name in ("policy", "value")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch."""
@@ -58,7 +58,7 @@ class A3C(OnPolicy):
         phi = segments.statistics(outputs, choices)
         rho, _, kl = segments.compare(inputs, outputs, config.sigma, choices)
         with torch.no_grad():
-            z = inputs["q_ret"][:, None] * segments.slope_of_log(
+            z = inputs["q_ret"][:, None] * segments.grad_log_density(
                 phi, inputs["action"], config.sigma, choices
             )
             if isinstance(config, HasTrustRegion):
@@ -66,7 +66,7 @@ class A3C(OnPolicy):
                 average = segments.statistics(
                     self.parts("policy", target, windows, lengths), choices
                 )
-                k = segments.slope_of_divergence(phi, average, config.sigma, choices)
+                k = segments.grad_kl(phi, average, config.sigma, choices)
                 z = segments.trust_region_step(z, k, config.trust_region)
         value = self.parts("value", views, windows, lengths)[:, 0]
         losses = {

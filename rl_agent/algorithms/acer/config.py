@@ -20,7 +20,7 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
     Attributes
     ----------
     dueling_samples, advantage_hidden
-        Continuous actions: draws that estimate the mean advantage, and units of the hidden layers of its network, in
+        Continuous actions: samples that estimate the mean advantage, and units of the hidden layers of its network, in
         the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
     replay_ratio
         Discrete actions: mean number of replay calls after each on-policy call, which learns from what was collected

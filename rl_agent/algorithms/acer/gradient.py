@@ -45,12 +45,12 @@ class Gradient:
             self._passes[name] = UnrolledPass(part)
 
     def __call__(self, batch: Any, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write dL/dw of a batch of ``Segments``, all of whose places are steps."""
+        """Write dL/dw of a batch of ``Segments``, all of whose indices are steps."""
         total, n, _ = batch.sequences.shape
         after = (total - 1) * n + np.arange(n)
-        steps = batch.place + (total - 1 - len(batch.exists)) * n
+        steps = batch.index + (total - 1 - len(batch.exists)) * n
         rows = np.full(batch.exists.size, -1)
-        rows[batch.place] = np.arange(len(batch.place))
+        rows[batch.index] = np.arange(len(batch.index))
         differentiate = self._discrete if self._of.sizes.choices else self._continuous
         near, value, losses = differentiate(batch, rules, steps, after, rows.reshape(-1, n))
         norm = np.asarray(np.linalg.norm(self._of.last_gradient))
@@ -67,14 +67,14 @@ class Gradient:
         self,
         name: str,
         batch: Any,
-        place: I64,
+        index: I64,
         actions: F32 | None = None,
         *,
         average: bool = False,
     ) -> F32:
         weights = self._of.host_target if average else self._of.host_weights
         return self._passes[name].forward(
-            weights[name], batch.sequences, batch.lengths, place, actions
+            weights[name], batch.sequences, batch.lengths, index, actions
         )
 
     def _backward(self, name: str, slope: F32) -> None:
@@ -92,24 +92,24 @@ class Gradient:
         behaviour = batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(mean, std, action, *behaviour)
         rho, far, _ = weigh(log_rho, np.float32(rules.c_max), np.float32(np.inf))
-        drawn = mean + std * noise
-        log_rho_drawn, _ = comparison.compare(mean, std, drawn[0], *behaviour)
-        rho_drawn = np.exp(log_rho_drawn.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
+        sampled = mean + std * noise
+        log_rho_sampled, _ = comparison.compare(mean, std, sampled[0], *behaviour)
+        rho_sampled = np.exp(log_rho_sampled.clip(-LOG_RHO_BOUND, LOG_RHO_BOUND))
 
         advantages = self._forward(
-            "advantage", batch, steps, np.concatenate([action[None], drawn[1:]])
+            "advantage", batch, steps, np.concatenate([action[None], sampled[1:]])
         ).reshape(-1, m)
-        advantage_drawn = np.zeros(m, np.float32)  # asked for where the correction is not zero
-        is_cut = np.flatnonzero(rho_drawn > config.importance_clip)
+        advantage_sampled = np.zeros(m, np.float32)  # asked for where the correction is not zero
+        is_cut = np.flatnonzero(rho_sampled > config.importance_clip)
         if len(is_cut) > 0:
             aside = self._passes["advantage"].forward_aside(
-                batch.sequences, steps[is_cut], drawn[:1, is_cut]
+                batch.sequences, steps[is_cut], sampled[:1, is_cut]
             )
-            advantage_drawn[is_cut] = aside[:, 0]
+            advantage_sampled[is_cut] = aside[:, 0]
         centre = advantages[1:].mean(0)
         values = self._forward("critic", batch, np.concatenate([steps, after]))[:, 0]
         value = values[:m].copy()
-        q, q_drawn = value + advantages[0] - centre, value + advantage_drawn - centre
+        q, q_sampled = value + advantages[0] - centre, value + advantage_sampled - centre
         trace = (
             np.minimum(rho, 1.0)
             if action.shape[1] == 1
@@ -128,8 +128,8 @@ class Gradient:
 
         cut, bound = np.float32(config.importance_clip), np.float32(config.trust_region)
         g = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
-        g += (np.maximum(1.0 - cut / rho_drawn, 0.0) * (q_drawn - value))[:, None] * (
-            drawn[0] - mean
+        g += (np.maximum(1.0 - cut / rho_sampled, 0.0) * (q_sampled - value))[:, None] * (
+            sampled[0] - mean
         )
         g /= std**2
         z = _project(g, (mean - average) / std**2, bound)

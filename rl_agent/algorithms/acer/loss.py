@@ -53,12 +53,12 @@ from rl_agent.algorithms.acer import gradient
 from rl_agent.algorithms.acer.config import ACERConfig
 from rl_agent.algorithms.algorithm import Tensors
 from rl_agent.algorithms.segments import (
-    OnStretches,
+    SegmentAlgorithm,
     Segments,
     between,
     make_actor,
-    places,
     retrace,
+    step_indices,
     trust_region_step,
 )
 from rl_agent.networks import Parts, Views, is_written_out, make_network
@@ -72,7 +72,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class ACER(OnStretches):
+class ACER(SegmentAlgorithm):
     """A policy with its average, and critics; see the module."""
 
     config: ACERConfig
@@ -117,24 +117,24 @@ class ACER(OnStretches):
     def _continuous(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"], self.config
         m = len(action)
-        views, (steps, after) = self.parts.views(weights), places(inputs)
+        views, (steps, after) = self.parts.views(weights), step_indices(inputs)
         mean, average = self._policies(views, inputs, steps)
         std = torch.full_like(mean[0], config.sigma)
         behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
         # a' first, then u_1 ... u_n
-        drawn = mean.detach() + std * inputs["noise"]
+        sampled = mean.detach() + std * inputs["noise"]
         weight_of = lambda a: densities.importance_weight(  # noqa: E731
             densities.gaussian_log_density(a, mean.detach(), std),
             densities.gaussian_log_density(a, *behaviour),
         )
-        rho, rho_drawn = weight_of(action), weight_of(drawn[0])
+        rho, rho_sampled = weight_of(action), weight_of(sampled[0])
 
         values = self.along("critic", views, inputs, torch.cat([steps, after]))[:, 0]
         value, last = values[:m], values[m:].detach() * inputs["nonterminal"]
-        every = torch.cat([action[None], drawn])
+        every = torch.cat([action[None], sampled])
         raw = self.along("advantage", views, inputs, steps, every)[..., 0]
         centre = raw[2:].mean(0)
-        q, q_drawn = value + raw[0] - centre, (value + raw[1] - centre).detach()
+        q, q_sampled = value + raw[0] - centre, (value + raw[1] - centre).detach()
 
         with torch.no_grad():
             grid, flat = between(inputs)
@@ -151,8 +151,8 @@ class ACER(OnStretches):
                 * (action - mean)
                 / std**2
             )
-            share = (1.0 - config.importance_clip / rho_drawn).clamp(min=0.0)
-            g = g + (share * (q_drawn - value))[:, None] * (drawn[0] - mean) / std**2
+            share = (1.0 - config.importance_clip / rho_sampled).clamp(min=0.0)
+            g = g + (share * (q_sampled - value))[:, None] * (sampled[0] - mean) / std**2
             z = trust_region_step(g, (mean - average) / std**2, config.trust_region)
             target = value + rho.clamp(max=1.0) * (q_ret - q)
         policy_loss = -(mean * z).sum(1)
@@ -165,7 +165,7 @@ class ACER(OnStretches):
 
     def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"].long(), self.config
-        views, (steps, after) = self.parts.views(weights), places(inputs)
+        views, (steps, after) = self.parts.views(weights), step_indices(inputs)
         logits, average_logits = self._policies(views, inputs, steps)
         phi, average = torch.softmax(logits, -1), torch.softmax(average_logits, -1)
         q_all = self.along("critic", views, inputs, steps)

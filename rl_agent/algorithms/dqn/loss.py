@@ -14,7 +14,7 @@ With a distribution of returns over z_1 ... z_N (``atoms``; Bellemare et al. 201
     L     = - sum_j m_j log p_j(s_t, a_t)
 
 ``dueling`` and ``noisy`` are in ``rl_agent/networks/q_network.py``. Actions are the best by Q, or with the chance
-epsilon any; epsilon falls from 1 in ``epsilon_steps``. With noise on the weights epsilon is 0, and the noise is drawn
+epsilon any; epsilon falls from 1 in ``epsilon_steps``. With noise on the weights epsilon is 0, and the noise is sampled
 again for every gradient step: for Q, for Q~ and for what is acted with until the next one. A policy at rest has none.
 
 Defaults of ``dqn``: Mnih et al. 2015, extended data table 1, as far as they carry over. Those of ``rainbow``: the
@@ -29,7 +29,7 @@ Done otherwise than in the papers:
 2. Rewards are clipped only where ``clip_rewards`` says so; else they are scaled as everywhere here.
 3. Noise is that of a gradient step, not of an action; all agents act with the same.
 4. Priorities of the distribution are its loss, as in Rainbow; ``td_error`` of both is that of the means.
-5. Whole episodes enter the memory when they end (or pieces of them), so the newest steps are not drawn yet.
+5. Whole episodes enter the memory when they end (or pieces of them), so the newest steps are not sampled yet.
 6. Initialisation of layers without noise.
 """
 
@@ -46,8 +46,7 @@ from rl_agent.networks import Parts, make_encoder
 from rl_agent.networks.actor import Acting, Actor, Head
 from rl_agent.networks.q_network import QNetwork, squashed_noise
 from rl_agent.normalization.spaces import Sizes
-from rl_agent.replay.batch import Transitions
-from rl_agent.replay.samplers.sampler import Source
+from rl_agent.replay.batch import Source, Transitions, gather_n_step_transitions
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["DQN", "make_actor", "project"]
@@ -97,12 +96,14 @@ def _q_values(outputs: torch.Tensor, choices: int, atoms: torch.Tensor) -> torch
     return torch.softmax(outputs.view(-1, choices, len(atoms)), 2) @ atoms.to(outputs)
 
 
-def project(probabilities: torch.Tensor, places: torch.Tensor, atoms: torch.Tensor) -> torch.Tensor:
+def project(
+    probabilities: torch.Tensor, returns: torch.Tensor, atoms: torch.Tensor
+) -> torch.Tensor:
     """Put a distribution back onto the atoms (Bellemare et al. 2017, eq. 7).
 
     Parameters
     ----------
-    probabilities, places
+    probabilities, returns
         Of each atom and where it has come to, shape (B, N).
     atoms
         z, shape (N,), evenly spaced.
@@ -112,8 +113,8 @@ def project(probabilities: torch.Tensor, places: torch.Tensor, atoms: torch.Tens
     Tensor
         Probabilities of the atoms, shape (B, N).
     """
-    places = places.clamp(atoms[0], atoms[-1])
-    distance = (places[:, :, None] - atoms).abs() / (atoms[1] - atoms[0])
+    returns = returns.clamp(atoms[0], atoms[-1])
+    distance = (returns[:, :, None] - atoms).abs() / (atoms[1] - atoms[0])
     return (probabilities[:, :, None] * (1.0 - distance).clamp(0.0, 1.0)).sum(1)
 
 
@@ -158,21 +159,19 @@ class DQN(Algorithm):
         """``epsilon``."""
         return {"epsilon": self.epsilon}
 
-    def gather(self, source: Source, places: I64) -> tuple[I64, Transitions]:
+    def gather(self, source: Source, indices: I64) -> tuple[I64, Transitions]:
         """Gather steps with what came ``n_step`` later; ``nonterminal`` is gamma^(m-1), 0 at terminal states."""
         config = self.config
-        return source.memory.gather_ahead(
-            places,
+        return gather_n_step_transitions(
+            source,
+            indices,
             self.network.history,
-            source.mean,
-            source.per_std,
             config.n_step,
-            source.gamma,
-            None if config.clip_rewards else source.reward_scale,
+            clips_rewards=config.clip_rewards,
         )
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
-        """Add the noise of the weights of both networks, and draw that which is acted with next."""
+        """Add the noise of the weights of both networks, and sample that which is acted with next."""
         inputs, size = super().inputs(batch, weight), self.q_network.noise_size
         if size:
             inputs |= {name: squashed_noise(size, self._rng) for name in ("noise", "target_noise")}

@@ -75,8 +75,8 @@ class Gradient:
     def _gaussian(self, batch: Batch, mean: F32) -> Compared:
         of, deviation = self._of, self._deviation
         assert deviation is not None
-        place = of.parts.places["sigma"]
-        sigma: F32 = deviation(mean[:, :0], of.weights[place])
+        block = of.parts.slices["sigma"]
+        sigma: F32 = deviation(mean[:, :0], of.weights[block])
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(mean, sigma[None], *behaviour)
 
@@ -84,7 +84,7 @@ class Gradient:
             z = (batch.action - mean) / sigma
             of_mean: F32 = (of_log_pi[:, None] * z / sigma).astype(np.float32, copy=False)
             of_sigma = (of_mean * z).sum(0) - of_log_pi.sum() / sigma
-            of.last_gradient[place] = of_sigma * deviation.slope(sigma)
+            of.last_gradient[block] = of_sigma * deviation.slope(sigma)
             self._policy.backward(of_mean, of.host_gradient["policy"])
 
         return log_rho, kl, write

@@ -7,7 +7,7 @@ there (bootstrapped with V like truncated ones), and with the networks of that m
     A_t     = delta_t + gamma lambda A_{t+1},   then standardised over the horizon            GAE (eqs. 11, 12)
     G_t     = V(s_t) + A_t  (before standardising)
 
-Then ``epochs`` passes in batches drawn without replacement minimise
+Then ``epochs`` passes in batches sampled without replacement minimise
 
     L_pi    = - min( rho_t A_t, clip(rho_t, 1 - epsilon, 1 + epsilon) A_t )                   (eq. 7)
     L_V     = ( V(s_t) - G_t )^2 / 2
@@ -17,7 +17,7 @@ learning rates 1e-4 (policy) and 3e-4 (value), annealed like the others'; a run 
 rates and annealing where none are named (``config.py``). Continuous actions are Gaussian with a sigma
 shared by all states, as in V-RACER; discrete ones are categorical. No entropy bonus, no clipping of values.
 
-Done otherwise than usual: rho is relative to the policy that drew each action, which is an older one for the action
+Done otherwise than usual: rho is relative to the policy that sampled each action, which is an older one for the action
 that was out when an iteration began. States are standardised with the first horizon's statistics, rewards divided by
 their root mean square over all steps so far.
 
@@ -67,7 +67,7 @@ class PPO(OnPolicy):
         )
         groups = {"policy": ("policy", "sigma"), "value": ("value", "value")}
         super().__init__(config, sizes, actor, parts, groups, rng)
-        self.weights[parts.places["sigma"]] = sampling.inverse_softplus(
+        self.weights[parts.slices["sigma"]] = sampling.inverse_softplus(
             config.sigma - config.sigma_min
         )
         self.torch_step.to_device()

@@ -39,7 +39,7 @@ class SACConfig(TwoCritics):
     def _incompatibilities(self) -> Iterator[str]:
         yield from super()._incompatibilities()
         if self.squash != "tanh":
-            yield f"algorithm = sac draws from a squashed Gaussian: squash must be tanh, not {self.squash}"
+            yield f"algorithm = sac samples from a squashed Gaussian: squash must be tanh, not {self.squash}"
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
         """Add what is far-policy with rule 1 alone."""

@@ -50,14 +50,14 @@ class Gradient:
             inputs["next_noise"],
         )
         temperature = np.exp(log_temperature)
-        drawn, log_pi, _, _ = self._draw(after, next_noise)
+        sampled, log_pi, _, _ = self._sample(after, next_noise)
         both = [
-            one.forward(target[name], *after, drawn[None])[:, 0]
+            one.forward(target[name], *after, sampled[None])[:, 0]
             for name, one in self._critics.items()
         ]
         soft = np.minimum(*both) - temperature * log_pi
         q_target = batch.reward + np.float32(batch.gamma) * batch.nonterminal * soft
-        drawn, log_pi, mean, log_std = self._draw(now, noise)
+        sampled, log_pi, mean, log_std = self._sample(now, noise)
         bounded = log_std.clip(*self._log_std_bounds)
         std = np.exp(bounded)
         near, kept = compare_behaviour(batch, mean, std, rules)
@@ -68,9 +68,9 @@ class Gradient:
             fit(of, one, name, now, taken, q_target, share) for name, one in self._critics.items()
         )
         share = kept * np.float32(rules.beta) / size
-        q_of_policy, of_drawn = least_q(of, self._held, now, drawn, -share)
+        q_of_policy, of_sampled = least_q(of, self._held, now, sampled, -share)
         of_log_pi, of_kl = (temperature * share)[:, None], np.float32(1.0 - rules.beta) / size
-        of_raw = of_drawn * (1.0 - drawn**2) + 2.0 * of_log_pi * drawn
+        of_raw = of_sampled * (1.0 - sampled**2) + 2.0 * of_log_pi * sampled
         apart = mean - batch.behaviour_mean
         of_mean = of_raw + of_kl * apart / std**2
         of_std = (
@@ -88,8 +88,8 @@ class Gradient:
         )
         return evaluate(of, near, q_1, error, kept, policy_loss * kept, 0.5 * of_error * value_loss)
 
-    def _draw(self, windows: Windows, noise: F32) -> tuple[F32, F32, F32, F32]:
-        """Draw actions; returns them after their tanh, log pi, the mean and the log sigma before its bounds."""
+    def _sample(self, windows: Windows, noise: F32) -> tuple[F32, F32, F32, F32]:
+        """Sample actions; returns them after their tanh, log pi, the mean and the log sigma before its bounds."""
         outputs = self._policy.forward(self._of.host_weights["policy"], *windows)
         mean, log_std = np.split(outputs, 2, axis=1)
         log_std = log_std + np.float32(math.log(self._of.config.sigma))

@@ -80,7 +80,7 @@ class SAC(Algorithm):
             "temperature": ("temperature", "temperature"),
         }
         super().__init__(config, sizes, actor, parts, groups, rng)
-        self.weights[self.parts.places["temperature"]] = math.log(config.temperature)
+        self.weights[self.parts.slices["temperature"]] = math.log(config.temperature)
         self.torch_step.to_device()
         self._target_entropy = (
             -float(sizes.action) if config.target_entropy is None else config.target_entropy
@@ -109,10 +109,10 @@ class SAC(Algorithm):
         temperature = log_temperature.detach().exp()
         with torch.no_grad():
             after, after_lengths = inputs["next_windows"], inputs["next_lengths"]
-            raw, log_pi, _, _ = self._draw(detached, after, after_lengths, inputs["next_noise"])
+            raw, log_pi, _, _ = self._sample(detached, after, after_lengths, inputs["next_noise"])
             soft = self._lesser_q(target, after, after_lengths, raw) - temperature * log_pi
             q_target = inputs["reward"] + inputs["gamma"] * inputs["nonterminal"] * soft
-        raw, log_pi, mean, std = self._draw(views, windows, lengths, inputs["noise"])
+        raw, log_pi, mean, std = self._sample(views, windows, lengths, inputs["noise"])
         rho, kl, far, kept = compare_gaussians(inputs, mean, std)
 
         taken = torch.tanh(action)
@@ -137,10 +137,10 @@ class SAC(Algorithm):
         }
         return loss.mean() + self.weight_decay(weights, "critic_1", "critic_2"), results
 
-    def _draw(
+    def _sample(
         self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, noise: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Draw actions before their tanh; returns them, log pi of the squashed ones, mean and std."""
+        """Sample actions before their tanh; returns them, log pi of the squashed ones, mean and std."""
         mean, log_std = self.parts("policy", views, windows, lengths).chunk(2, dim=1)
         std = (log_std + math.log(self.config.sigma)).clamp(*LOG_STD_BOUNDS).exp()
         raw = mean + std * noise
@@ -149,10 +149,10 @@ class SAC(Algorithm):
     def _lesser_q(
         self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, raw: torch.Tensor
     ) -> torch.Tensor:
-        drawn = torch.tanh(raw)
+        sampled = torch.tanh(raw)
         return torch.minimum(
             *(
-                self.parts(name, views, windows, lengths, drawn)[:, 0]
+                self.parts(name, views, windows, lengths, sampled)[:, 0]
                 for name in ("critic_1", "critic_2")
             )
         )

@@ -58,7 +58,7 @@ class Gradient:
             )
         else:
             q_of_policy = self._held.forward(w["critic_1"], *now, mean[None])[:, 0]
-            of.last_gradient[of.parts.places["policy"]] = 0.0
+            of.last_gradient[of.parts.slices["policy"]] = 0.0
         error = q_target - q_1
         value_loss = 0.5 * of_error * (error**2 + (q_target - q_2) ** 2)
         return evaluate(of, near, q_1, error, kept, -q_of_policy * kept, value_loss)

@@ -38,7 +38,7 @@ from rl_agent.runtime.lazy_torch import torch
 __all__ = ["TIS", "make_actor"]
 
 
-class TIS(segments.OnStretches):
+class TIS(segments.SegmentAlgorithm):
     """A policy and a value network, and the policy's average where there is a trust region; see the module."""
 
     config: TISConfig
@@ -46,13 +46,13 @@ class TIS(segments.OnStretches):
     def __init__(self, config: TISConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         parts = Parts(policy=actor.network, value=make_network(config, sizes.observation, 1))
-        places = {name: (name, name) for name in ("policy", "value")}
-        super().__init__(config, sizes, actor, parts, places, rng)
+        groups = {name: (name, name) for name in ("policy", "value")}
+        super().__init__(config, sizes, actor, parts, groups, rng)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L over all steps of the segments."""
         config, choices, m = self.config, self.sizes.choices, len(inputs["action"])
-        views, (steps, after) = self.parts.views(weights), segments.places(inputs)
+        views, (steps, after) = self.parts.views(weights), segments.step_indices(inputs)
         outputs = self.along("policy", views, inputs, steps)
         phi = segments.statistics(outputs, choices)
         rho, log_rho, kl = segments.compare(inputs, outputs, config.sigma, choices)
@@ -76,12 +76,12 @@ class TIS(segments.OnStretches):
                 -LOG_RHO_BOUND, LOG_RHO_BOUND
             )
             weight = log_weight.exp().clamp(max=config.importance_clip)
-            slope = segments.slope_of_log(phi, inputs["action"], config.sigma, choices)
+            slope = segments.grad_log_density(phi, inputs["action"], config.sigma, choices)
             z = (weight * (returns - value))[:, None] * slope
             if isinstance(config, HasTrustRegion):
                 target = self.parts.views(inputs["target_weights"])
                 average = segments.statistics(self.along("policy", target, inputs, steps), choices)
-                k = segments.slope_of_divergence(phi, average, config.sigma, choices)
+                k = segments.grad_kl(phi, average, config.sigma, choices)
                 z = segments.trust_region_step(z, k, config.trust_region)
         value_loss = 0.5 * weight * (returns - value) ** 2
         return self.averaged(

@@ -18,8 +18,8 @@ class VRacerConfig(DrawsSteps):
     ----------
     policy
         ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that all beyond
-        a bound is the same action (Weber et al. 2022, appendix B). Discrete actions are drawn by a softmax of logits in
-        the place of the normal, or with ``boltzmann`` by one with a learned inverse temperature (appendix A).
+        a bound is the same action (Weber et al. 2022, appendix B). Discrete actions are sampled by a softmax of
+        logits instead of the normal, or with ``boltzmann`` by one with a learned inverse temperature (appendix A).
     relation
         Several agents in a world: whose reward an agent's value counts, its own (``individual``) or the mean over the
         world (``cooperative``; Weber et al. 2022, eqs. 8 and 9).

@@ -32,7 +32,7 @@ class Gradient:
         """Write dL/dw of a batch; steps above ``rho_clip`` have no gradient of L_pi."""
         of = self._of
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
-        tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.places["sigma"]]
+        tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.slices["sigma"]]
         # a row for each step, or one for all
         sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
         value, kl, rho, far, moved = self._compare(batch, rules, outputs, sigma)
@@ -117,7 +117,7 @@ class Gradient:
         )
         d_free = d_sigma * deviation.slope(sigma)
         sums = d_free.reshape(-1, deviation.parameters).sum(axis=0)
-        of.last_gradient[of.parts.places["sigma"]] = sums
+        of.last_gradient[of.parts.slices["sigma"]] = sums
         if deviation.outputs:
             d_outputs[:, 1 + of.sizes.action :] = d_free
         self._pass.backward(d_outputs, of.host_gradient["network"])

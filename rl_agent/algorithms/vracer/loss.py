@@ -11,8 +11,8 @@ rho_bar_t = min(1, rho_t):
     L_tbc = ( V(s_t) - V_tbc_t )^2 / 2,   the target held constant                value (eq. 9)
     L     = beta ( L_pi + L_tbc ) [near-policy] + (1 - beta) D_KL( mu_t || pi )    ReF-ER (eq. 10)
 
-averaged over a batch of steps drawn from the memory. The targets come from the V_tbc stored there;
-afterwards V, rho and KL of the drawn steps are refreshed, and V_tbc of these and all earlier steps of
+averaged over a batch of steps sampled from the memory. The targets come from the V_tbc stored there;
+afterwards V, rho and KL of the sampled steps are refreshed, and V_tbc of these and all earlier steps of
 their episodes is corrected by a backward sweep (``rl_agent/replay/targets.py``).
 
 Implementation details that the paper leaves open:
@@ -48,7 +48,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms import advantages
-from rl_agent.algorithms.algorithm import Algorithm, Source, Tensors, centered, near_policy_masks
+from rl_agent.algorithms.algorithm import Algorithm, Tensors, centered, near_policy_masks
 from rl_agent.algorithms.vracer import gradient
 from rl_agent.algorithms.vracer.config import VRacerConfig
 from rl_agent.multi_agent.per_agent import PerAgent
@@ -57,7 +57,7 @@ from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.networks.distributions import densities, sampling
 from rl_agent.networks.distributions.std import PolicyStd
 from rl_agent.normalization.spaces import Sizes
-from rl_agent.replay.batch import Batch
+from rl_agent.replay.batch import Batch, Source, gather_batch
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["VRacer", "make_actor"]
@@ -102,7 +102,7 @@ class VRacer(Algorithm):
     sizes
         Of the task.
     rng
-        Draws the first weights.
+        Samples the first weights.
 
     Attributes
     ----------
@@ -143,9 +143,9 @@ class VRacer(Algorithm):
         self.torch_step.to_host()
         return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
 
-    def gather(self, source: Source, places: I64) -> tuple[I64, Batch]:
-        """Gather drawn steps with their stored targets."""
-        return source.memory.gather(places, self.network.history, *source[1:])
+    def gather(self, source: Source, indices: I64) -> tuple[I64, Batch]:
+        """Gather sampled steps with their stored targets."""
+        return gather_batch(source, indices, self.network.history)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """L of a batch as a torch graph of ``weights``.

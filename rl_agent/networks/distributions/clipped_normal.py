@@ -1,6 +1,6 @@
 """The clipped normal distribution (Weber et al. 2022, appendix B), compiled, one component at a time.
 
-A draw is a normal one, clipped to [low, high]: between them it has the density of the normal, and at either bound
+A sample is a normal one, clipped to [low, high]: between them it has the density of the normal, and at either bound
 the probability of all that was clipped there (eq. 18). An action at a bound is the bound itself, to the bit.
 
 Everything is computed in float64, with z = (bound - m) / sigma at hand:

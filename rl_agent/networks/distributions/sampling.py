@@ -1,10 +1,10 @@
 """The policy's distribution: a Gaussian with independent components, or probabilities of discrete actions.
 
 For V-RACER the standard deviation sigma is one parameter vector for all states, kept positive by a softplus
-(appendix A). Draws are normals truncated at three standard deviations; densities are those of the
+(appendix A). Samples are normals truncated at three standard deviations; densities are those of the
 untruncated normal, because importance weights and KL need them over the whole action space (the
 constant of the truncation, 1/0.9973 per component, cancels in the importance weight). A clipped normal
-is drawn from a normal without truncation and clipped to the range of the actions (Weber et al. 2022, appendix B).
+is sampled from a normal without truncation and clipped to the range of the actions (Weber et al. 2022, appendix B).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy.typing as npt
 __all__ = [
     "BOUND",
     "TRUNCATION",
-    "draw",
-    "draw_choice",
-    "draw_clipped",
     "inverse_softplus",
+    "sample",
+    "sample_choice",
+    "sample_clipped",
     "softmax",
     "softplus",
 ]
 
 TRUNCATION = 3.0
-"""Bound of the draws, in standard deviations from the mean (appendix A)."""
+"""Bound of the samples, in standard deviations from the mean (appendix A)."""
 
 BOUND = 1.0
 """Raw actions from -``BOUND`` to ``BOUND`` are the range of the task's."""
@@ -49,8 +49,8 @@ def inverse_softplus(y: float) -> float:
     return y + math.log(-math.expm1(-y))
 
 
-def draw(mean: Array, std: Array, rng: np.random.Generator) -> Array:
-    """Draw from normals truncated at three standard deviations.
+def sample(mean: Array, std: Array, rng: np.random.Generator) -> Array:
+    """Sample from normals truncated at three standard deviations.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def draw(mean: Array, std: Array, rng: np.random.Generator) -> Array:
     Returns
     -------
     Array
-        Draws, shape (n, A), each within ``TRUNCATION * std`` of its mean.
+        Samples, shape (n, A), each within ``TRUNCATION * std`` of its mean.
     """
     z = rng.standard_normal(mean.shape)
     while (outside := np.abs(z) > TRUNCATION).any():
@@ -72,8 +72,8 @@ def draw(mean: Array, std: Array, rng: np.random.Generator) -> Array:
     return (mean + std * z).astype(mean.dtype)
 
 
-def draw_clipped(mean: Array, std: Array, rng: np.random.Generator) -> Array:
-    """Draw from normals and clip to the range of the actions; arguments and result as of :func:`draw`."""
+def sample_clipped(mean: Array, std: Array, rng: np.random.Generator) -> Array:
+    """Sample from normals and clip to the range of the actions; arguments and result as of :func:`sample`."""
     return np.clip(mean + std * rng.standard_normal(mean.shape), -BOUND, BOUND).astype(mean.dtype)
 
 
@@ -83,8 +83,8 @@ def softmax(logits: Array) -> Array:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def draw_choice(probabilities: Array, rng: np.random.Generator) -> Array:
-    """Draw one of K choices for each row of ``probabilities``, shape (n, K).
+def sample_choice(probabilities: Array, rng: np.random.Generator) -> Array:
+    """Sample one of K choices for each row of ``probabilities``, shape (n, K).
 
     Returns
     -------

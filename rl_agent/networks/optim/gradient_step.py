@@ -65,7 +65,7 @@ class GradientStep:
             }
         self._stale = False
         self._programs: dict[tuple[Any, ...], _Program] = {}
-        self._held: tuple[float | None, ...] = ()
+        self._constants: tuple[float | None, ...] = ()
 
     def __call__(
         self,
@@ -93,10 +93,10 @@ class GradientStep:
         self._stale = True
         numbers = self._optimiser.count_step(rates, target_rate)
         arrays |= {name: np.asarray(value, np.float32) for name, value in numbers.items()}
-        held = (self.max_norm, *(adam.epsilon for adam in self._optimiser.adams.values()))
-        if held != self._held:  # numbers that captured steps hold
+        constants = (self.max_norm, *(adam.epsilon for adam in self._optimiser.adams.values()))
+        if constants != self._constants:  # captured steps contain them
             self._programs.clear()
-            self._held = held
+            self._constants = constants
         program = (tuple(rates), *((name, array.shape) for name, array in arrays.items()))
         if program not in self._programs:
             self._programs[program] = _Program(

@@ -43,7 +43,7 @@ class Optimiser:
         self, weights: F32, groups: Mapping[str, slice], target: F32 | None = None
     ) -> None:
         self.weights, self.groups, self.target = weights, dict(groups), target
-        self.adams = {name: Adam(len(weights[place])) for name, place in groups.items()}
+        self.adams = {name: Adam(len(weights[block])) for name, block in groups.items()}
 
     def arrays(self) -> dict[str, F32]:
         """All that a step moves, the arrays themselves: what a checkpoint keeps, and a device has copies of."""
@@ -65,8 +65,8 @@ class Optimiser:
             Share of the weights that enters the target network.
         """
         for name, rate in rates.items():
-            place = self.groups[name]
-            self.adams[name].step(self.weights[place], gradient[place], rate)
+            block = self.groups[name]
+            self.adams[name].step(self.weights[block], gradient[block], rate)
         if self.target is not None and target_rate > 0.0:
             follow(self.target, self.weights, np.float32(target_rate))
 
@@ -85,12 +85,12 @@ class Optimiser:
         self, copies: Tensors, gradient: torch.Tensor, numbers: Mapping[str, torch.Tensor]
     ) -> None:
         """Take the step of ``descend`` on copies of ``arrays()``, as operations that a CUDA graph can hold."""
-        for name, place in self.groups.items():
+        for name, block in self.groups.items():
             first, second = (copies[f"adam/{name}/{moment}"] for moment in ("first", "second"))
             due, rate, per_root = (numbers[f"{of}/{name}"] for of in ("due", "rate", "per_root"))
             step_on_device(
-                copies["weights"][place],
-                gradient[place],
+                copies["weights"][block],
+                gradient[block],
                 first,
                 second,
                 due,

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.normalization.spaces import Sizes
-from rl_agent.replay.samplers.sampler import Drawn, Source
+from rl_agent.replay.batch import Source
+from rl_agent.replay.samplers.sampler import SampledBatch
 
 __all__ = ["FEATURES", "Features", "Findings"]
 
@@ -19,7 +20,7 @@ FEATURES = ("state", "action", "reward", "next_state", "time", "td_error", "targ
 """s, a, r, s', kappa, delta and r + gamma max_a Q~(s', a), in the order of eq. 2."""
 
 UNKNOWN = 1.0
-"""tanh of the TD error and of the target of a step that was not drawn yet (appendix B)."""
+"""tanh of the TD error and of the target of a step that was not sampled yet (appendix B)."""
 
 
 class Findings:
@@ -40,15 +41,15 @@ class Findings:
         self.td_error: F32 = np.full(capacity, UNKNOWN, np.float32)
         self.target: F32 = np.full(capacity, UNKNOWN, np.float32)
 
-    def forget(self, places: I64) -> None:
-        """Know nothing of the steps at ``places``, which are new."""
-        self.td_error[places] = UNKNOWN
-        self.target[places] = UNKNOWN
+    def forget(self, indices: I64) -> None:
+        """Know nothing of the steps at ``indices``, which are new."""
+        self.td_error[indices] = UNKNOWN
+        self.target[indices] = UNKNOWN
 
-    def take(self, drawn: Drawn) -> None:
+    def take(self, sampled: SampledBatch) -> None:
         """Take what an update found out; its target is its value and its error."""
-        self.td_error[drawn.places] = np.tanh(drawn.td_error)
-        self.target[drawn.places] = np.tanh(drawn.value + drawn.td_error)
+        self.td_error[sampled.indices] = np.tanh(sampled.td_error)
+        self.target[sampled.indices] = np.tanh(sampled.value + sampled.td_error)
 
     def save(self) -> dict[str, F32]:
         """Arrays that ``restore`` needs."""
@@ -94,42 +95,47 @@ class Features:
         }
         self.size = sum(widths.get(name, 1) for name in self.names)
 
-    def __call__(self, source: Source, places: I64, findings: Findings) -> F32:
-        """Describe the steps at ``places``, shape (n, size)."""
-        columns = [self._column(name, source, places, findings) for name in self.names]
-        return np.concatenate([np.empty((len(places), 0), np.float32), *columns], axis=1)
+    def __call__(self, source: Source, indices: I64, findings: Findings) -> F32:
+        """Describe the steps at ``indices``, shape (n, size)."""
+        columns = [self._column(name, source, indices, findings) for name in self.names]
+        return np.concatenate([np.empty((len(indices), 0), np.float32), *columns], axis=1)
 
-    def pictures(self, source: Source, places: I64) -> F32 | None:
+    def pictures(self, source: Source, indices: I64) -> F32 | None:
         """Stacks of frames of s, then of s', where both are seen: (frames, n or 2 n, S), or ``None``."""
         if not self.pictured:
             return None
-        gather = {"state": source.memory.windows, "next_state": source.memory.following}
+        gather = {
+            "state": source.memory.storage.windows,
+            "next_state": source.memory.storage.following,
+        }
         stacks = [
-            gather[name](places, self._frames, source.mean, source.per_std)
+            gather[name](indices, self._frames, source.mean, source.per_std)
             for name in self.pictured
         ]
         return np.concatenate(stacks, axis=1)
 
-    def _column(self, name: str, source: Source, places: I64, findings: Findings) -> F32:
-        memory, scale = source.memory, (source.mean, source.per_std)
+    def _column(self, name: str, source: Source, indices: I64, findings: Findings) -> F32:
+        storage, scale = source.memory.storage, (source.mean, source.per_std)
         match name:
             case "state":
-                return np.tanh(memory.windows(places, 1, *scale)[0])
+                return np.tanh(storage.windows(indices, 1, *scale)[0])
             case "next_state":
-                return np.tanh(memory.following(places, 1, *scale)[0])
+                return np.tanh(storage.following(indices, 1, *scale)[0])
             case "action" if self._choices:
                 return np.eye(self._choices, dtype=np.float32)[
-                    memory.action[places, 0].astype(np.int64)
+                    storage.action[indices, 0].astype(np.int64)
                 ]
             case "action":
-                return np.tanh(memory.action[places])
+                return np.tanh(storage.action[indices])
             case "reward":
-                return np.tanh(memory.reward[places] * np.float32(1.0 / source.reward_scale))[
+                return np.tanh(storage.reward[indices] * np.float32(1.0 / source.reward_scale))[
                     :, None
                 ]
             case "time":
-                return np.tanh(memory.numbers(places) / memory.added).astype(np.float32)[:, None]
+                return np.tanh(storage.step_ids(indices) / storage.added).astype(np.float32)[
+                    :, None
+                ]
             case "td_error":
-                return findings.td_error[places][:, None]
+                return findings.td_error[indices][:, None]
             case _:
-                return findings.target[places][:, None]
+                return findings.target[indices][:, None]

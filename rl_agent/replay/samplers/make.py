@@ -38,7 +38,7 @@ def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) ->
     config, sizes
         Settings of the learner, and sizes of the task.
     rng
-        Draws the first weights of a sampler that has a network.
+        Samples the first weights of a sampler that has a network.
     """
     if isinstance(config, SegmentConfig):
         return SegmentSampler(config.segment, config.on_policy_ratio(sizes.choices))

@@ -1,15 +1,15 @@
 """NERS (Oh et al. 2021, "Learning to Sample with Local and Global Contexts in Experience Replay Buffers").
 
-A network scores drawn steps, each in the context of the others, and the scores are their priorities from then on:
+A network scores sampled steps, each in the context of the others, and the scores are their priorities from then on:
 
     p_i       = sigma_i^alpha / sum_k sigma_k^alpha                                      chance of a step (eq. 1)
-    D(I)      = { s, a, r, s', kappa, delta, r + gamma max_a Q~(s', a) } of the drawn steps I               (eq. 2)
+    D(I)      = { s, a, r, s', kappa, delta, r + gamma max_a Q~(s', a) } of the sampled steps I               (eq. 2)
     { sigma } = f_s( f_l(D) beside the mean of f_g(D) )                                            (eqs. 3 and 4)
     w_i       = ( 1 / (|B| p_i) )^beta                                                   importance weights (eq. 5)
     r_re      = return now - return before                                               replay reward (eq. 6)
     dJ/dphi   = r_re sum_i d log p_i( D(I_train) ) / dphi                                REINFORCE (eq. 7)
 
-I_train are n of the steps that were drawn since the last evaluation (algorithm 1). The sum of eq. 1 in eq. 7 is that
+I_train are n of the steps that were sampled since the last evaluation (algorithm 1). The sum of eq. 1 in eq. 7 is that
 over the memory: the priorities of I_train are those of the network now, those of all others are held. New steps have
 the priority 1 (algorithm 1), and 1 for tanh of their error and target (appendix B).
 
@@ -19,8 +19,8 @@ f_g 256, 512, 256, 128, f_s 256, 128, 64.
 Done otherwise than in the paper:
 
 1. Returns are those of training episodes (its variant NERS*, figure 4), so no step is spent on evaluations.
-2. Scores are taken after the update that the steps were drawn for, with the errors that it found, as in the authors'
-   code; the weights of that update belong to the chances that the steps were drawn with.
+2. Scores are taken after the update that the steps were sampled for, with the errors that it found, as in the authors'
+   code; the weights of that update belong to the chances that the steps were sampled with.
 3. The sum of eq. 7 is a mean (Adam does not see the difference), and a change of zero makes no step.
 4. The largest weight is that of the batch.
 5. Pictures are read by the learner's own convolutions, with tanh on what comes out.
@@ -34,11 +34,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.batch import Source
 from rl_agent.replay.samplers.features import Features, Findings
 from rl_agent.replay.samplers.prioritized import ProportionalSampler
-from rl_agent.replay.samplers.sampler import Drawn, Source
+from rl_agent.replay.samplers.sampler import SampledBatch
 from rl_agent.replay.samplers.score_network import ScoreNetwork
+from rl_agent.replay.storage import EpisodeStorage
 
 __all__ = ["NERSSampler"]
 
@@ -48,7 +49,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class NERSSampler(ProportionalSampler):
-    """Draws by a sum tree of learned scores; see the module.
+    """Samples by a sum tree of learned scores; see the module.
 
     Parameters
     ----------
@@ -79,63 +80,63 @@ class NERSSampler(ProportionalSampler):
         self._features, self.network = features, network
         self._learning_rate, self._train_steps = learning_rate, steps
         self._findings = Findings(capacity)
-        self._was_drawn = np.zeros(capacity, np.bool_)
+        self._was_sampled = np.zeros(capacity, np.bool_)
 
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
-        """Places of ``batch`` steps, shape (batch,)."""
-        changed = self._follow(memory)
+    def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
+        """Ring indices of ``batch`` steps, shape (batch,)."""
+        changed = self._follow(storage)
         self._findings.forget(changed)
-        self._was_drawn[changed] = False
-        places = super().draw(memory, batch, rng)
-        self._was_drawn[places] = True
-        return places
+        self._was_sampled[changed] = False
+        indices = super().sample(storage, batch, rng)
+        self._was_sampled[indices] = True
+        return indices
 
-    def learn(self, drawn: Drawn) -> None:
-        """Score drawn steps again; the scores are their priorities."""
-        self._findings.take(drawn)
-        scores = self._score(drawn.source, drawn.places)
-        self._priorities.take(drawn.places, scores)
-        self._update(drawn.places)
+    def learn(self, sampled: SampledBatch) -> None:
+        """Score sampled steps again; the scores are their priorities."""
+        self._findings.take(sampled)
+        scores = self._score(sampled.source, sampled.indices)
+        self._priorities.take(sampled.indices, scores)
+        self._update(sampled.indices)
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
-        """Learn which of the steps drawn since the last evaluation to draw more often (eq. 7)."""
-        changed = self._follow(source.memory)
+        """Learn which of the steps sampled since the last evaluation to sample more often (eq. 7)."""
+        changed = self._follow(source.memory.storage)
         self._findings.forget(changed)
-        self._was_drawn[changed] = False
-        drawn = np.flatnonzero(self._was_drawn)
-        self._was_drawn[drawn] = False
-        if len(drawn) == 0 or change == 0.0:
+        self._was_sampled[changed] = False
+        sampled = np.flatnonzero(self._was_sampled)
+        self._was_sampled[sampled] = False
+        if len(sampled) == 0 or change == 0.0:
             return
-        chosen = rng.choice(drawn, min(self._train_steps, len(drawn)), replace=False)
+        chosen = rng.choice(sampled, min(self._train_steps, len(sampled)), replace=False)
         scores = self._score(source, chosen)
         self.network.descend(
-            -np.float32(change) * self.log_chance_slopes(scores, chosen), self._learning_rate
+            -np.float32(change) * self.grad_log_chances(scores, chosen), self._learning_rate
         )
 
-    def _score(self, source: Source, places: I64) -> F32:
+    def _score(self, source: Source, indices: I64) -> F32:
         features = self._features
         return self.network(
-            features(source, places, self._findings), features.pictures(source, places)
+            features(source, indices, self._findings), features.pictures(source, indices)
         )
 
-    def log_chance_slopes(self, scores: F32, places: I64) -> F32:
+    def grad_log_chances(self, scores: F32, indices: I64) -> F32:
         """d/d(sigma) of the mean of log p_i over steps that have these scores now, shape (n,)."""
         alpha, n = self._priorities.exponent, len(scores)
         sigma = np.maximum(scores.astype(np.float64), 1e-6)
-        others = self._tree[1] - self._tree[self._leaves + places].sum()
+        others = self._tree[1] - self._tree[self._leaves + indices].sum()
         chance = sigma**alpha / (others + (sigma**alpha).sum())
         return (alpha / sigma * (1.0 / n - chance)).astype(np.float32)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
         network = {f"network/{name}": array for name, array in self.network.save().items()}
-        return super().save() | self._findings.save() | network | {"was_drawn": self._was_drawn}
+        return super().save() | self._findings.save() | network | {"was_drawn": self._was_sampled}
 
-    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over the result of ``save``."""
-        super().restore(memory, arrays)
+        super().restore(storage, arrays)
         self._findings.restore(arrays)
-        self._was_drawn[:] = arrays["was_drawn"]
+        self._was_sampled[:] = arrays["was_drawn"]
         begin = "network/"
         self.network.restore(
             {n.removeprefix(begin): array for n, array in arrays.items() if n.startswith(begin)}

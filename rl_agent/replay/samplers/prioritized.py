@@ -1,9 +1,9 @@
-"""Prioritised experience replay (Schaul et al. 2016): steps with larger errors are drawn more often.
+"""Prioritised experience replay (Schaul et al. 2016): steps with larger errors are sampled more often.
 
     P(i) = p_i^alpha / sum_k p_k^alpha,    w_i = ( N P(i) )^-beta / max_j w_j                    (eq. 1 and section 3.4)
 
 with p_i = |delta_i| + epsilon (proportional) or p_i = 1 / rank(i) (rank-based). New steps have the largest priority
-seen so far, so that each is drawn soon. alpha is 0.6 or 0.7 as there. beta is what the learner hands over
+seen so far, so that each is sampled soon. alpha is 0.6 or 0.7 as there. beta is what the learner hands over
 (``importance_exponent``, ``importance_steps``). Done otherwise: the largest weight is that of the batch.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.memory import EpisodeMemory
-from rl_agent.replay.samplers.sampler import Drawn, Sampler, effective_share
+from rl_agent.replay.samplers.sampler import SampledBatch, Sampler, effective_share
+from rl_agent.replay.storage import EpisodeStorage
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["ProportionalSampler", "RankSampler"]
@@ -27,7 +27,7 @@ I64 = npt.NDArray[np.int64]
 EPSILON = 1e-6
 """Keeps steps without an error in the game."""
 SORT_INTERVAL = 100
-"""Draws between two sorts by rank, while the memory does not change."""
+"""Samples between two sorts by rank, while the memory does not change."""
 
 
 class _Priorities:
@@ -36,7 +36,7 @@ class _Priorities:
     Attributes
     ----------
     error
-        |delta| + epsilon of each place, 0 where nothing is stored, shape (capacity,).
+        |delta| + epsilon at each ring index, 0 where nothing is stored, shape (capacity,).
     largest
         Largest of all errors so far.
     begin, end
@@ -49,13 +49,13 @@ class _Priorities:
         self.largest = 1.0
         self.begin = self.end = 0
 
-    def follow(self, memory: EpisodeMemory) -> I64:
-        """Notice what the memory has stored and forgotten; returns the places that changed."""
-        if memory.size == 0:
-            raise ValueError("cannot draw from an empty memory: it holds 0 steps")
-        begin, end, capacity = memory.oldest, memory.added, memory.capacity
+    def follow(self, storage: EpisodeStorage) -> I64:
+        """Notice what the memory has stored and forgotten; returns the indices that changed."""
+        if storage.size == 0:
+            raise ValueError("cannot sample from an empty memory: it holds 0 steps")
+        begin, end, capacity = storage.oldest_step_id, storage.added, storage.capacity
         # a step number n lies at (tail + n - begin) mod capacity; the ring advances evenly
-        offset = memory.tail - begin
+        offset = storage.tail - begin
         gone = np.arange(self.begin, min(begin, self.end))
         new = np.arange(max(self.end, begin), end)
         gone, new = (gone + offset) % capacity, (new + offset) % capacity
@@ -64,10 +64,10 @@ class _Priorities:
         self.error[new] = self.largest
         return np.concatenate([gone, new])
 
-    def take(self, places: I64, errors: F32) -> None:
-        """Take new errors of drawn steps."""
-        self.error[places] = np.abs(errors.astype(np.float64)) + EPSILON
-        self.largest = max(self.largest, float(self.error[places].max()))
+    def take(self, indices: I64, errors: F32) -> None:
+        """Take new errors of sampled steps."""
+        self.error[indices] = np.abs(errors.astype(np.float64)) + EPSILON
+        self.largest = max(self.largest, float(self.error[indices].max()))
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         return {
@@ -83,13 +83,13 @@ class _Priorities:
 
 
 def _corrected(share: F64, correction: float) -> F32:
-    """Importance-sampling weights from N P(i) of the drawn steps."""
+    """Importance-sampling weights from N P(i) of the sampled steps."""
     weight = share**-correction
     return (weight / weight.max()).astype(np.float32)
 
 
 class ProportionalSampler(Sampler):
-    """Draws with P ~ |delta|^alpha by a sum tree, one step from each of equal ranges of the total (appendix B.2.1).
+    """Samples with P ~ |delta|^alpha by a sum tree, one step from each of equal ranges of the total (appendix B.2.1).
 
     Parameters
     ----------
@@ -105,65 +105,65 @@ class ProportionalSampler(Sampler):
         self._tree: F64 = np.zeros(2 * self._leaves)
         self._steps = 0
 
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
-        """Places of ``batch`` steps, shape (batch,).
+    def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
+        """Ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
         ValueError
             If the memory is empty.
         """
-        self._follow(memory)
+        self._follow(storage)
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._tree[1]
         return _find(self._tree, self._leaves, marks)
 
-    def weights(self, places: I64, correction: float) -> F32:
-        """Importance-sampling weights of drawn steps, shape (B,)."""
+    def weights(self, indices: I64, correction: float) -> F32:
+        """Importance-sampling weights of sampled steps, shape (B,)."""
         return _corrected(
-            self._tree[self._leaves + places] / self._tree[1] * self._steps, correction
+            self._tree[self._leaves + indices] / self._tree[1] * self._steps, correction
         )
 
-    def learn(self, drawn: Drawn) -> None:
-        """Take the errors of drawn steps."""
-        self._priorities.take(drawn.places, drawn.priority)
-        self._update(drawn.places)
+    def learn(self, sampled: SampledBatch) -> None:
+        """Take the errors of sampled steps."""
+        self._priorities.take(sampled.indices, sampled.priority)
+        self._update(sampled.indices)
 
-    def effective_share(self, memory: EpisodeMemory) -> float:
-        """Part of the memory that draws are as good as uniform over, as of the last draw."""
-        chances = self._tree[self._leaves + memory.places()]
+    def effective_share(self, storage: EpisodeStorage) -> float:
+        """Part of the memory that samples are as good as uniform over, as of the last sample."""
+        chances = self._tree[self._leaves + storage.indices()]
         return effective_share(chances[chances > 0.0])  # what has come since has none yet
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
         return self._priorities.save()
 
-    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over the result of ``save``."""
         self._priorities.restore(arrays)
-        self._update(np.arange(memory.capacity))
+        self._update(np.arange(storage.capacity))
 
-    def _follow(self, memory: EpisodeMemory) -> I64:
-        """Notice what the memory has stored and forgotten; returns the places that changed."""
-        changed = self._priorities.follow(memory)
+    def _follow(self, storage: EpisodeStorage) -> I64:
+        """Notice what the memory has stored and forgotten; returns the indices that changed."""
+        changed = self._priorities.follow(storage)
         self._update(changed)
-        self._steps = memory.size
+        self._steps = storage.size
         return changed
 
-    def _update(self, places: I64) -> None:
-        # 0 to the power 0 would be 1: places without a step must stay out
-        error = self._priorities.error[places]
+    def _update(self, indices: I64) -> None:
+        # 0 to the power 0 would be 1: indices without a step must stay out
+        error = self._priorities.error[indices]
         _set(
             self._tree,
             self._leaves,
-            places,
+            indices,
             np.where(error > 0.0, error**self._priorities.exponent, 0.0),
         )
 
 
 class RankSampler(Sampler):
-    """Draws with P ~ 1 / rank^alpha, one step from each of equally likely ranges of ranks (section 3.3).
+    """Samples with P ~ 1 / rank^alpha, one step from each of equally likely ranges of ranks (section 3.3).
 
-    Ranks are those of the last sort: after every ``SORT_INTERVAL`` draws, and whenever the memory has changed.
+    Ranks are those of the last sort: after every ``SORT_INTERVAL`` samples, and whenever the memory has changed.
 
     Parameters
     ----------
@@ -178,46 +178,46 @@ class RankSampler(Sampler):
         self._order: I64 = np.zeros(0, np.int64)
         self._until: F64 = np.zeros(0)
         self._rank: I64 = np.zeros(capacity, np.int64)
-        self._draws = 0
+        self._samples = 0
 
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
-        """Places of ``batch`` steps, shape (batch,).
+    def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
+        """Ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
         ValueError
             If the memory is empty.
         """
-        if len(self._priorities.follow(memory)) > 0 or self._draws % SORT_INTERVAL == 0:
-            places = memory.places()
-            self._sort(places[np.argsort(-self._priorities.error[places], kind="stable")])
-        self._draws += 1
+        if len(self._priorities.follow(storage)) > 0 or self._samples % SORT_INTERVAL == 0:
+            indices = storage.indices()
+            self._sort(indices[np.argsort(-self._priorities.error[indices], kind="stable")])
+        self._samples += 1
         marks = (np.arange(batch) + rng.random(batch)) / batch * self._until[-1]
         return self._order[
             np.minimum(np.searchsorted(self._until, marks, side="right"), len(self._order) - 1)
         ]
 
-    def weights(self, places: I64, correction: float) -> F32:
-        """Importance-sampling weights of drawn steps, shape (B,)."""
-        likelihood = (self._rank[places] + 1.0) ** -self._priorities.exponent / self._until[-1]
+    def weights(self, indices: I64, correction: float) -> F32:
+        """Importance-sampling weights of sampled steps, shape (B,)."""
+        likelihood = (self._rank[indices] + 1.0) ** -self._priorities.exponent / self._until[-1]
         return _corrected(likelihood * len(self._order), correction)
 
-    def learn(self, drawn: Drawn) -> None:
-        """Take the errors of drawn steps."""
-        self._priorities.take(drawn.places, drawn.priority)
+    def learn(self, sampled: SampledBatch) -> None:
+        """Take the errors of sampled steps."""
+        self._priorities.take(sampled.indices, sampled.priority)
 
-    def effective_share(self, memory: EpisodeMemory) -> float:
-        """Part of the memory that draws are as good as uniform over, as of the last draw."""
+    def effective_share(self, storage: EpisodeStorage) -> float:
+        """Part of the memory that samples are as good as uniform over, as of the last sample."""
         return effective_share(np.diff(self._until, prepend=0.0))
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
-        return self._priorities.save() | {"order": self._order, "draws": np.array(self._draws)}
+        return self._priorities.save() | {"order": self._order, "draws": np.array(self._samples)}
 
-    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over the result of ``save``."""
         self._priorities.restore(arrays)
-        self._draws = int(arrays["draws"])
+        self._samples = int(arrays["draws"])
         self._sort(arrays["order"].astype(np.int64))
 
     def _sort(self, order: I64) -> None:
@@ -227,10 +227,10 @@ class RankSampler(Sampler):
 
 
 @compiled()
-def _set(tree: F64, leaves: int, places: I64, values: F64) -> None:
+def _set(tree: F64, leaves: int, indices: I64, values: F64) -> None:
     """Set leaves of a sum tree, and the sums above them; node k has the children 2 k and 2 k + 1."""
-    for b in range(places.shape[0]):
-        k = leaves + places[b]
+    for b in range(indices.shape[0]):
+        k = leaves + indices[b]
         tree[k] = values[b]
         k >>= 1
         while k >= 1:

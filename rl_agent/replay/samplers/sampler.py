@@ -8,43 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.memory import EpisodeMemory
+from rl_agent.replay.batch import Source
+from rl_agent.replay.storage import EpisodeStorage
 
-__all__ = ["Drawn", "Sampler", "Source", "effective_share"]
+__all__ = ["SampledBatch", "Sampler", "effective_share"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-class Source(NamedTuple):
-    """Where drawn steps are gathered from, and in which units.
-
-    Attributes
-    ----------
-    memory
-        The replay memory.
-    mean, per_std
-        Statistics that standardise the states, shape (S,).
-    gamma, reward_scale
-        Discount factor, and what rewards are divided by.
-    """
-
-    memory: EpisodeMemory
-    mean: F32
-    per_std: F32
-    gamma: float
-    reward_scale: float
-
-
-class Drawn(NamedTuple):
+class SampledBatch(NamedTuple):
     """What an update found out about the steps that it was made of.
 
     Attributes
     ----------
     source
         Where everything else about them is found.
-    places
-        Their places, shape (B,).
+    indices
+        Their ring indices, shape (B,).
     td_error
         Target of the value minus the value, shape (B,).
     value
@@ -54,7 +35,7 @@ class Drawn(NamedTuple):
     """
 
     source: Source
-    places: I64
+    indices: I64
     td_error: F32
     value: F32
     priority: F32
@@ -71,13 +52,13 @@ def effective_share(chances: npt.NDArray[np.float64]) -> float:
 
 
 class Sampler:
-    """Draws steps, and may learn from what became of them which to draw more often.
+    """Chooses steps, and may learn from what became of them which to choose more often.
 
     All of its random numbers come from the generator that it is handed.
     """
 
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
-        """Places of ``batch`` steps, shape (batch,).
+    def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
+        """Ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
@@ -86,31 +67,31 @@ class Sampler:
         """
         raise NotImplementedError
 
-    def weights(self, places: I64, correction: float) -> F32 | None:
-        """Importance-sampling weights of drawn steps, shape (B,); ``None`` where all are 1.
+    def weights(self, indices: I64, correction: float) -> F32 | None:
+        """Importance-sampling weights of sampled steps, shape (B,); ``None`` where all are 1.
 
         Parameters
         ----------
-        places
-            Their places, shape (B,).
+        indices
+            Their ring indices, shape (B,).
         correction
             How far the weights make up for unequal chances, 0 to 1.
         """
         return None
 
-    def learn(self, drawn: Drawn) -> None:
-        """Take what an update found out about drawn steps; nothing by default."""
+    def learn(self, sampled: SampledBatch) -> None:
+        """Take what an update found out about sampled steps; nothing by default."""
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Take the replay reward, the change of the agent's performance since the last one; nothing by default."""
 
-    def effective_share(self, memory: EpisodeMemory) -> float | None:
-        """Part of the memory that draws are as good as uniform over; ``None`` from a sampler without weights."""
+    def effective_share(self, storage: EpisodeStorage) -> float | None:
+        """Part of the memory that samples are as good as uniform over; ``None`` from a sampler without weights."""
         return None
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs; none by default."""
         return {}
 
-    def restore(self, memory: EpisodeMemory, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``; the memory is the restored one."""
+    def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the result of ``save``; the storage is the restored one."""

@@ -33,7 +33,7 @@ class ScoreNetwork:
     inputs
         Features of a step.
     rng
-        Draws the first weights.
+        Samples the first weights.
     has_context
         Whether there are f_l and f_g; else f_s reads x_k alone, with ``hidden`` layers.
     hidden

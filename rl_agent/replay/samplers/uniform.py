@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.samplers.sampler import Sampler
+from rl_agent.replay.storage import EpisodeStorage
 
 __all__ = ["UniformSampler"]
 
@@ -14,7 +14,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class UniformSampler(Sampler):
-    """Every stored step is equally likely; draws are independent (with replacement).
+    """Every stored step is equally likely; samples are independent (with replacement).
 
     Parameters
     ----------
@@ -25,20 +25,20 @@ class UniformSampler(Sampler):
     def __init__(self, episode_share: float = 0.0) -> None:
         self.episode_share = episode_share
 
-    def draw(self, memory: EpisodeMemory, batch: int, rng: np.random.Generator) -> I64:
-        """Places of ``batch`` steps, shape (batch,).
+    def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
+        """Ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
         ValueError
             If the memory is empty.
         """
-        if memory.size == 0:
-            raise ValueError("cannot draw from an empty memory: it holds 0 steps")
+        if storage.size == 0:
+            raise ValueError("cannot sample from an empty memory: it holds 0 steps")
         by_episode = round(self.episode_share * batch)
-        behind = rng.integers(0, memory.size, batch - by_episode)
+        behind = rng.integers(0, storage.size, batch - by_episode)
         if by_episode == 0:
-            return (memory.tail + behind) % memory.capacity
-        rows = rng.integers(memory.first_serial, memory.next_serial, by_episode) % len(memory.start)
-        of_episodes = memory.start[rows] + rng.integers(0, memory.length[rows])
-        return np.concatenate([memory.tail + behind, of_episodes]) % memory.capacity
+            return (storage.tail + behind) % storage.capacity
+        rows = rng.integers(storage.first_id, storage.next_id, by_episode) % len(storage.start)
+        of_episodes = storage.start[rows] + rng.integers(0, storage.length[rows])
+        return np.concatenate([storage.tail + behind, of_episodes]) % storage.capacity

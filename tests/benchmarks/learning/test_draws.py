@@ -37,20 +37,23 @@ def test_the_effective_share_is_that_of_many_draws(draws, sampler, tmp_path):
     """It is the chance that two draws differ over that of uniform ones: 1 / (n sum p^2)."""
     learner, checkpoint = a_checkpoint(sampler, tmp_path)
     found = draws.draws_of(checkpoint)
-    memory, rng, count = learner.memory, np.random.default_rng(0), 4000
-    drawn = np.zeros(memory.capacity)
+    storage, rng, count = learner.memory.storage, np.random.default_rng(0), 4000
+    drawn = np.zeros(storage.capacity)
     for _ in range(count):
-        np.add.at(drawn, learner.sampler.draw(memory, 256, rng), 1.0)
+        np.add.at(drawn, learner.sampler.sample(storage, 256, rng), 1.0)
     p = drawn / drawn.sum()
     # draws from equal ranges scatter less than independent ones, whose own scatter adds 1 / draws to sum p^2
-    assert found["effective_share"] == pytest.approx(1.0 / (memory.steps * (p**2).sum()), rel=0.02)
+    assert found["effective_share"] == pytest.approx(1.0 / (storage.steps * (p**2).sum()), rel=0.02)
     assert (found["effective_share"] < 0.9) == (sampler == "proportional")
     assert found["scores"] == sorted(found["scores"])
 
 
 def test_what_ero_lets_through_is_told_from_what_is_new(draws, tmp_path):
     learner, checkpoint = a_checkpoint("ero", tmp_path)
-    found, scores = draws.draws_of(checkpoint), learner.sampler.score[learner.memory.places()]
+    found, scores = (
+        draws.draws_of(checkpoint),
+        learner.sampler.score[learner.memory.storage.indices()],
+    )
     assert found["not_drawn_yet"] == pytest.approx((scores == 1.0).mean(), abs=1e-5)
     assert found["scores"][1] == pytest.approx(np.median(scores[scores < 1.0]), abs=1e-5)
     assert 0.0 < found["not_drawn_yet"] < 0.5

@@ -19,9 +19,8 @@ from learners import (
 from scipy.optimize import minimize
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms.algorithm import Source
 from rl_agent.algorithms.segments import retrace, trust_region_step
-from rl_agent.replay import SegmentSampler
+from rl_agent.replay import SegmentSampler, Source
 
 
 def test_the_trust_region_solves_its_quadratic_program():
@@ -98,23 +97,25 @@ def test_stretches_of_acer_are_those_of_the_episodes():
     learner = a_learner("acer", episodes=5, segment=6)
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.0)
-    ends = np.array([2, 9, 13, memory.start[2] + memory.length[2] - 1, memory.start[3]])
-    # those with the longest past come first
-    ends = ends[np.argsort(-memory.position[ends], kind="stable")]
-    places, batch = learner.algorithm.gather(source, ends)
-    exists = batch.exists > 0.5
-    np.testing.assert_array_equal(exists.sum(0), np.minimum(memory.position[ends] + 1, 6))
-    np.testing.assert_array_equal(
-        places, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists]
+    ends = np.array(
+        [2, 9, 13, memory.storage.start[2] + memory.storage.length[2] - 1, memory.storage.start[3]]
     )
-    is_last = memory.position[ends] + 1 == memory.length[memory.rows(ends)]
+    # those with the longest past come first
+    ends = ends[np.argsort(-memory.storage.position[ends], kind="stable")]
+    indices, batch = learner.algorithm.gather(source, ends)
+    exists = batch.exists > 0.5
+    np.testing.assert_array_equal(exists.sum(0), np.minimum(memory.storage.position[ends] + 1, 6))
     np.testing.assert_array_equal(
-        batch.nonterminal, ~(is_last & memory.terminated[memory.rows(ends)])
+        indices, np.where(exists, ends - np.arange(5, -1, -1)[:, None], -1)[exists]
+    )
+    is_last = memory.storage.position[ends] + 1 == memory.storage.length[memory.storage.rows(ends)]
+    np.testing.assert_array_equal(
+        batch.nonterminal, ~(is_last & memory.storage.terminated[memory.storage.rows(ends)])
     )
     after = np.where(
         is_last[:, None],
-        memory.final_observation[memory.rows(ends)],
-        memory.observation[(ends + 1) % 400],
+        memory.storage.final_observation[memory.storage.rows(ends)],
+        memory.storage.observation[(ends + 1) % 400],
     )
     np.testing.assert_allclose(
         batch.sequences[-1], (after - source.mean) * source.per_std, rtol=1e-5
@@ -129,15 +130,15 @@ def test_places_before_an_episode_change_nothing():
         learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7
     )
     ends = np.array([3, 9, 15, 27])
-    places, batch = algorithm.gather(source, ends)
+    indices, batch = algorithm.gather(source, ends)
     _, _, gradient = loss_and_gradient(algorithm, batch)
     algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
     same_places, padded = algorithm.gather(source, ends)
-    np.testing.assert_array_equal(same_places, places)
-    assert len(padded.action) == 4 * 14 > len(batch.action) == len(places)
+    np.testing.assert_array_equal(same_places, indices)
+    assert len(padded.action) == 4 * 14 > len(batch.action) == len(indices)
     _, results, same = loss_and_gradient(algorithm, padded)
     np.testing.assert_allclose(same, gradient, atol=1e-12)
-    assert len(algorithm.sorted_results(results)["rho"]) == len(places)
+    assert len(algorithm.sorted_results(results)["rho"]) == len(indices)
 
 
 @pytest.mark.parametrize("choices", [0, 3])
@@ -169,7 +170,7 @@ def test_acer_is_its_pseudo_code(choices):
 
     directions, targets = [], []
     steps, n = batch.exists.shape
-    row_of = {int(place): row for row, place in enumerate(batch.place)}
+    row_of = {int(index): row for row, index in enumerate(batch.index)}
     truncated_weights = corrected = bound = 0
     for b in range(n):
         last = batch.sequences[-1, b].astype(float)
@@ -206,14 +207,17 @@ def test_acer_is_its_pseudo_code(choices):
                 std_mu = batch.behaviour_std[k].astype(float)
                 v = value_of(s, held)[0]
                 advantage = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], held)[0]  # noqa: E731
-                draws = phi + 0.5 * inputs["noise"][:, k]
-                centre = np.mean([advantage(u) for u in draws[1:]])
-                q, q_drawn = v + advantage(a) - centre, v + advantage(draws[0]) - centre
+                samples = phi + 0.5 * inputs["noise"][:, k]
+                centre = np.mean([advantage(u) for u in samples[1:]])
+                q, q_sampled = v + advantage(a) - centre, v + advantage(samples[0]) - centre
                 rho = gaussian(a, phi, 0.5) / gaussian(a, mu, std_mu)
-                rho_drawn = gaussian(draws[0], phi, 0.5) / gaussian(draws[0], mu, std_mu)
+                rho_sampled = gaussian(samples[0], phi, 0.5) / gaussian(samples[0], mu, std_mu)
                 g = min(1.2, rho) * (q_opc - v) * (a - phi) / 0.25
-                g = g + max(0.0, 1 - 1.2 / rho_drawn) * (q_drawn - v) * (draws[0] - phi) / 0.25
-                corrected += rho_drawn > 1.2
+                g = (
+                    g
+                    + max(0.0, 1 - 1.2 / rho_sampled) * (q_sampled - v) * (samples[0] - phi) / 0.25
+                )
+                corrected += rho_sampled > 1.2
                 kl = (phi - average) / 0.25
                 trace = min(1.0, rho**0.5)
             truncated_weights += rho > 1.2
@@ -221,7 +225,7 @@ def test_acer_is_its_pseudo_code(choices):
             bound += excess > 0
             directions.append((s, g - excess * kl))
             targets.append(
-                (s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else draws[1:])
+                (s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else samples[1:])
             )
             q_ret = trace * (q_ret - q) + v
             q_opc = (q_opc - q) + v
@@ -233,14 +237,14 @@ def test_acer_is_its_pseudo_code(choices):
 
     def critics_loss(flat):
         total = 0.0
-        for s, a, q_ret, v_target, draws in targets:
+        for s, a, q_ret, v_target, samples in targets:
             if choices:
                 total += 0.5 * (q_ret - value_of(s, flat)[int(a[0])]) ** 2
                 continue
             advantage = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], flat)[0]  # noqa: E731
             v = value_of(s, flat)[0]
             total += (
-                0.5 * (q_ret - (v + advantage(a) - np.mean([advantage(u) for u in draws]))) ** 2
+                0.5 * (q_ret - (v + advantage(a) - np.mean([advantage(u) for u in samples]))) ** 2
                 + 0.5 * (v_target - v) ** 2
             )
         return total / len(targets)
@@ -296,7 +300,7 @@ def acer_that_collects(
             learner.algorithm.gather = lambda *of, by=gather, to=found: to.append(by(*of)) or to[0]
             learner.update()
             learner.algorithm.gather = gather
-            calls.append([] if is_replay else learner.memory.numbers(found[0][0]).tolist())
+            calls.append([] if is_replay else learner.memory.storage.step_ids(found[0][0]).tolist())
     return learner, calls
 
 
@@ -310,14 +314,14 @@ def test_every_collected_step_is_learned_from_on_policy_exactly_once(ratio, piec
         600, ends=ends, fragment_length=piece, learning_starts=start, replay_ratio=ratio,
         env_steps_per_gradient_step=10 / (1 + ratio),
     )  # fmt: skip
-    memory = learner.memory
+    storage = learner.memory.storage
     waiting = [
-        row for row in memory.all_rows() if memory.serial[memory.start[row]] >= learner.sampler.next_serial
+        row for row in storage.all_rows() if storage.episode_id[storage.start[row]] >= learner.sampler.next_id
     ]  # fmt: skip
-    since = int(memory.length[waiting].sum())
+    since = int(storage.length[waiting].sum())
     used = np.sort(np.concatenate(calls))
-    np.testing.assert_array_equal(used, np.arange(memory.added - since))
-    assert since < 0.2 * memory.added
+    np.testing.assert_array_equal(used, np.arange(storage.added - since))
+    assert since < 0.2 * storage.added
     on_policy = sum(map(bool, calls))
     assert len(calls) == pytest.approx((1200 - start) * (1 + ratio) / 10, abs=(1 + ratio) * 5)
     if ratio == 0.0 and piece is not None:  # something was collected before every call
@@ -351,14 +355,14 @@ def test_segments_that_fill_up_a_batch_for_a_graph_change_nothing():
     learner = a_learner("acer", choices=3, episodes=4, segment=6)
     algorithm, memory = learner.algorithm, learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
-    ends = SegmentSampler(6, None).draw(memory, 7, np.random.default_rng(0))
-    places, batch = algorithm.gather(source, ends)
+    ends = SegmentSampler(6, None).sample(memory.storage, 7, np.random.default_rng(0))
+    indices, batch = algorithm.gather(source, ends)
     loss, results, gradient = loss_and_gradient(algorithm, batch)
     algorithm.config = algorithm.config.model_copy(update={"device": "cuda"})
     same, filled = algorithm.gather(source, ends)
     assert filled.exists.shape == (6, 8)
     again, of_all, slope = loss_and_gradient(algorithm, filled)
-    np.testing.assert_array_equal(same, places)
+    np.testing.assert_array_equal(same, indices)
     assert again == pytest.approx(loss)
     np.testing.assert_allclose(slope, gradient, atol=1e-12)
     np.testing.assert_allclose(algorithm.sorted_results(of_all)["rho"], results["rho"])

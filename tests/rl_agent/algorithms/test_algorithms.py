@@ -22,10 +22,10 @@ from learners import (
 )
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.algorithms.algorithm import Source
 from rl_agent.algorithms.making import make_algorithm
 from rl_agent.algorithms.naf.loss import q_value
 from rl_agent.normalization.spaces import Sizes
+from rl_agent.replay import Source
 
 # --- what is gathered ------------------------------------------------------------------------------------------------
 
@@ -35,16 +35,18 @@ def test_transitions_end_where_the_episode_did(network):
     learner = a_learner("ddpg", network=network)
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
-    places, batch = learner.algorithm.gather(source, memory.places())
+    indices, batch = learner.algorithm.gather(source, memory.storage.indices())
     window = learner.algorithm.network.history
     kinds = set()
-    for b, place in enumerate(places):
-        row, position = memory.rows(place), memory.position[place]
-        length = memory.length[row]
+    for b, place in enumerate(indices):
+        row, position = memory.storage.rows(place), memory.storage.position[place]
+        length = memory.storage.length[row]
         observations = np.concatenate(
             [
-                memory.observation[memory.start[row] : memory.start[row] + length],
-                memory.final_observation[row][None],
+                memory.storage.observation[
+                    memory.storage.start[row] : memory.storage.start[row] + length
+                ],
+                memory.storage.final_observation[row][None],
             ]
         )
         scaled = (observations - source.mean) * source.per_std
@@ -58,10 +60,10 @@ def test_transitions_end_where_the_episode_did(network):
                 windows[window - (now - first) :, b], scaled[first : now + 1], atol=1e-6
             )
             assert not windows[: window - (now - first), b].any()
-        is_terminal = position == length - 1 and memory.terminated[row]
+        is_terminal = position == length - 1 and memory.storage.terminated[row]
         assert batch.nonterminal[b] == 1.0 - is_terminal
-        assert batch.reward[b] == pytest.approx(memory.reward[place] / 1.7)
-        kinds.add((position == length - 1, bool(memory.terminated[row])))
+        assert batch.reward[b] == pytest.approx(memory.storage.reward[place] / 1.7)
+        kinds.add((position == length - 1, bool(memory.storage.terminated[row])))
     assert kinds == set(itertools.product((False, True), repeat=2))
     assert (np.diff(batch.lengths) <= 0).all()
 
@@ -105,7 +107,7 @@ def test_ddpg_is_algorithm_4():
                     0.5
                     * (critic(s, np.clip(a, -1, 1), flat) - (r + GAMMA * nonterminal * q_next)) ** 2
                 )
-        return total / 16 + 0.01 / 2 * np.sum(flat[algorithm.parts.places["critic"]] ** 2)
+        return total / 16 + 0.01 / 2 * np.sum(flat[algorithm.parts.slices["critic"]] ** 2)
 
     def policys_loss(flat):
         total = 0.0
@@ -176,14 +178,14 @@ def test_td3_is_its_algorithm_1():
 def test_policy_and_targets_of_td3_move_in_every_second_step():
     learner = a_learner("td3", learning_rate=1e-2)
     algorithm = learner.algorithm
-    places = algorithm.parts.places
+    slices = algorithm.parts.slices
     for k in range(1, 7):
         before, target = algorithm.weights.copy(), algorithm.target.copy()
         learner.update()
         moved = np.abs(algorithm.weights - before)
-        assert moved[places["critic_1"]].max() > 1e-4
-        assert moved[places["critic_2"]].max() > 1e-4
-        assert (moved[places["policy"]].max() > 1e-5) == (k % 2 == 0)
+        assert moved[slices["critic_1"]].max() > 1e-4
+        assert moved[slices["critic_2"]].max() > 1e-4
+        assert (moved[slices["policy"]].max() > 1e-5) == (k % 2 == 0)
         rate = algorithm.config.tau if k % 2 == 0 else 0.0
         np.testing.assert_allclose(
             algorithm.target, target + rate * (algorithm.weights - target), atol=1e-6
@@ -202,7 +204,7 @@ def test_sac_is_its_three_losses():
     held = algorithm.weights.astype(float)
     temperature = np.exp(held[-1])
 
-    def draw(s, noise, flat):
+    def sample(s, noise, flat):
         outputs = network(algorithm, "policy", s, flat)
         m, std = outputs[:2], 0.6 * np.exp(outputs[2:])
         u = m + std * noise
@@ -217,7 +219,7 @@ def test_sac_is_its_three_losses():
         total = 0.0
         for b in range(16):
             s, after, raw, _, _, r, nonterminal = step(batch, b)
-            a, log_pi = draw(after, inputs["next_noise"][b], held)
+            a, log_pi = sample(after, inputs["next_noise"][b], held)
             target = r + GAMMA * nonterminal * (
                 lesser(after, a, algorithm.target) - temperature * log_pi
             )
@@ -231,12 +233,14 @@ def test_sac_is_its_three_losses():
         total = 0.0
         for b in range(16):
             s = step(batch, b)[0]
-            a, log_pi = draw(s, inputs["noise"][b], flat)
+            a, log_pi = sample(s, inputs["noise"][b], flat)
             total += temperature * log_pi - lesser(s, a, held)
         return total / 16
 
     def temperatures_loss(flat):
-        log_pi = np.mean([draw(step(batch, b)[0], inputs["noise"][b], held)[1] for b in range(16)])
+        log_pi = np.mean(
+            [sample(step(batch, b)[0], inputs["noise"][b], held)[1] for b in range(16)]
+        )
         return -flat[-1] * (log_pi - 1.5)
 
     cases = {
@@ -325,7 +329,7 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
 
     def of(weight):
         gradient = loss_and_gradient(algorithm, batch, rules, inputs=inputs | {"weight": weight})[2]
-        return gradient[algorithm.parts.places[part]]
+        return gradient[algorithm.parts.slices[part]]
 
     rng = np.random.default_rng(0)
     one, other = rng.uniform(size=(2, 16))

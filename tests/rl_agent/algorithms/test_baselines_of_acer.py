@@ -16,7 +16,7 @@ from learners import (
 )
 
 from rl_agent import Learner
-from rl_agent.algorithms.algorithm import Source
+from rl_agent.replay import Source
 
 DELTA = 0.05
 
@@ -90,9 +90,9 @@ def test_tis_is_appendix_e2(name, choices):
     more = {"trust_region": DELTA} if name.startswith("trust") else {}
     learner = moved(name, choices, episodes=4, segment=5, importance_clip=1.2, **more)
     algorithm = learner.algorithm
-    places, batch = a_batch(learner)
+    indices, batch = a_batch(learner)
     n = batch.exists.shape[1]
-    row_of = {int(place): row for row, place in enumerate(batch.place)}
+    row_of = {int(index): row for row, index in enumerate(batch.index)}
     steps, targets, cut = [], [], 0
     for b in range(n):
         after = batch.sequences[-1, b].astype(float)
@@ -107,7 +107,7 @@ def test_tis_is_appendix_e2(name, choices):
             cut += product > 1.2
             steps.append((row, s, weight * (total - network(algorithm, "value", s)[0])))
             targets.append((weight, total, s))
-    assert len(steps) == len(places)
+    assert len(steps) == len(indices)
     assert 0 < cut < len(steps)
     phi_of, directions, bound = directions_and_errors(learner, batch, steps, choices)
     assert (0 < bound < len(steps)) == bool(more)
@@ -128,27 +128,31 @@ def test_a3c_is_equation_2(name, choices):
     ).algorithm.weights
     assert learner.updates_due() == 1
     scale = learner.reward_scale.value
-    assert scale == pytest.approx(np.sqrt(np.mean(memory.reward[memory.places()] ** 2)), rel=1e-5)
+    assert scale == pytest.approx(
+        np.sqrt(np.mean(memory.storage.reward[memory.storage.indices()] ** 2)), rel=1e-5
+    )
     units = learner.state_scale.mean, learner.state_scale.per_std, GAMMA, scale
-    places, batch = algorithm.gather(Source(memory, *units), memory.places())
-    assert len(places) == 48
-    seen = {int(place): batch.windows[0, row].astype(float) for row, place in enumerate(places)}
-    row_of = {int(place): row for row, place in enumerate(places)}
+    indices, batch = algorithm.gather(Source(memory, *units), memory.storage.indices())
+    assert len(indices) == 48
+    seen = {int(index): batch.windows[0, row].astype(float) for row, index in enumerate(indices)}
+    row_of = {int(index): row for row, index in enumerate(indices)}
     found = [(batch.q_ret[row], batch.v_tbc[row]) for row in range(48)]
     steps, targets = [], []
-    for episode in memory.all_rows():
+    for episode in memory.storage.all_rows():
         final = (
-            memory.final_observation[episode] - learner.state_scale.mean
+            memory.storage.final_observation[episode] - learner.state_scale.mean
         ) * learner.state_scale.per_std
-        total = 0.0 if memory.terminated[episode] else float(memory.final_value[episode])
-        if not memory.terminated[episode]:
+        total = (
+            0.0 if memory.storage.terminated[episode] else float(memory.values.final_value[episode])
+        )
+        if not memory.storage.terminated[episode]:
             assert total == pytest.approx(
                 algorithm.values(final[None, None], np.ones(1, np.int64))[0], abs=1e-6
             )
-        for t in range(memory.length[episode] - 1, -1, -1):
-            place = int((memory.start[episode] + t) % memory.capacity)
-            total = memory.reward[place] / scale + GAMMA * total
-            row, s = row_of[place], seen[place]
+        for t in range(memory.storage.length[episode] - 1, -1, -1):
+            index = int((memory.storage.start[episode] + t) % memory.storage.capacity)
+            total = memory.storage.reward[index] / scale + GAMMA * total
+            row, s = row_of[index], seen[index]
             value = algorithm.values(s[None, None].astype(np.float32), np.ones(1, np.int64))[0]
             assert found[row] == pytest.approx((total - value, total), abs=1e-5)
             steps.append((row, s, float(batch.q_ret[row])))
@@ -163,5 +167,5 @@ def test_a3c_takes_one_gradient_of_a_horizon_and_forgets_it():
     learner = a_learner("a3c", horizon=48)
     learner.update()
     assert learner.updates_due() == 0
-    assert learner.memory.steps == 0
+    assert learner.memory.storage.steps == 0
     assert learner.may_act()

@@ -10,6 +10,7 @@ from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms.dqn.loss import project
 from rl_agent.networks.q_network import QNetwork
 from rl_agent.replay import EpisodeMemory
+from rl_agent.replay.batch import Source, gather_n_step_transitions
 
 PLAIN = {"clip_rewards": False, "value_limit": 3.0}
 RAINBOW = {"atoms": 5, "n_step": 3, "sampler": "uniform", **PLAIN}
@@ -53,7 +54,7 @@ def test_the_loss_of_dqn_is_that_of_a_loop(double):
         len(algorithm.weights)
     )
     loss, results, _ = loss_and_gradient(algorithm, batch, target=target.astype(np.float32))
-    network, place, total = algorithm.q_network, algorithm.parts.places["q"], 0.0
+    network, place, total = algorithm.q_network, algorithm.parts.slices["q"], 0.0
     for b in range(16):
         q = outputs_of(network, algorithm.weights[place], batch.windows[-1, b])[:, 0]
         after, by = (
@@ -72,7 +73,7 @@ def test_the_loss_of_rainbow_is_that_of_a_loop():
     algorithm, (_, batch) = learner.algorithm, a_batch(learner)
     inputs, z = algorithm.inputs(batch, None), np.linspace(-3, 3, 5)
     loss, results, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
-    network, place, losses = algorithm.q_network, algorithm.parts.places["q"], []
+    network, place, losses = algorithm.q_network, algorithm.parts.slices["q"], []
     for b in range(16):
         now, by, after = (
             softmax(outputs_of(network, flat[place], x[-1, b], inputs[noise]))
@@ -96,8 +97,8 @@ def test_the_loss_of_rainbow_is_that_of_a_loop():
         assert results["td_error"][b] == pytest.approx(mean - taken @ z, rel=1e-4, abs=1e-5)
     np.testing.assert_allclose(results["priority"], losses, rtol=1e-4)
     assert loss == pytest.approx(np.mean(losses), rel=1e-4)
-    assert not gradient[algorithm.parts.places["epsilon"]].any()
-    assert not network.views(gradient[place])["noise"].any()  # it is drawn, not learned
+    assert not gradient[algorithm.parts.slices["epsilon"]].any()
+    assert not network.views(gradient[place])["noise"].any()  # it is sampled, not learned
 
 
 def test_a_distribution_keeps_its_mean_when_it_is_put_back():
@@ -106,12 +107,12 @@ def test_a_distribution_keeps_its_mean_when_it_is_put_back():
         torch.linspace(-2, 2, 9, dtype=torch.float64),
         torch.tensor(rng.dirichlet(np.ones(9), 20)),
     )
-    places = torch.tensor(rng.uniform(-2, 2, (20, 9)))
-    back = project(p, places, atoms)
+    returns = torch.tensor(rng.uniform(-2, 2, (20, 9)))
+    back = project(p, returns, atoms)
     torch.testing.assert_close(back.sum(1), torch.ones(20, dtype=torch.float64))
-    torch.testing.assert_close(back @ atoms, (p * places).sum(1))
+    torch.testing.assert_close(back @ atoms, (p * returns).sum(1))
     torch.testing.assert_close(
-        project(p, places + 9.0, atoms)[:, -1], torch.ones(20, dtype=torch.float64)
+        project(p, returns + 9.0, atoms)[:, -1], torch.ones(20, dtype=torch.float64)
     )
 
 
@@ -121,20 +122,26 @@ def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
     memory: EpisodeMemory = learner.memory
     mean, per_std, _, _ = source_of(memory)[1:]
     for scale in (2.0, None):
-        places, found = memory.gather_ahead(memory.places(), window, mean, per_std, 4, 0.9, scale)
-        for b, k in enumerate(places):
-            e = memory.rows(places[b : b + 1])[0]
-            left = memory.length[e] - memory.position[k]
-            seen = [memory.observation[(memory.start[e] + t) % 70] for t in range(memory.length[e])]
-            seen.append(memory.final_observation[e])
-            m, at = min(left, 4), memory.position[k]
-            rewards = [memory.reward[(k + j) % 70] for j in range(m)]
+        source = Source(memory, mean, per_std, 0.9, scale or 1.0)
+        indices, found = gather_n_step_transitions(
+            source, memory.storage.indices(), window, 4, clips_rewards=scale is None
+        )
+        for b, k in enumerate(indices):
+            e = memory.storage.rows(indices[b : b + 1])[0]
+            left = memory.storage.length[e] - memory.storage.position[k]
+            seen = [
+                memory.storage.observation[(memory.storage.start[e] + t) % 70]
+                for t in range(memory.storage.length[e])
+            ]
+            seen.append(memory.storage.final_observation[e])
+            m, at = min(left, 4), memory.storage.position[k]
+            rewards = [memory.storage.reward[(k + j) % 70] for j in range(m)]
             rewards = np.clip(rewards, -1, 1) if scale is None else np.array(rewards) / scale
             assert found.reward[b] == pytest.approx(
                 np.sum(rewards * 0.9 ** np.arange(m)), rel=1e-5, abs=1e-6
             )
             assert found.nonterminal[b] == pytest.approx(
-                0.0 if memory.terminated[e] and m == left else 0.9 ** (m - 1)
+                0.0 if memory.storage.terminated[e] and m == left else 0.9 ** (m - 1)
             )
             for back in range(window + 1):
                 t = at + m - back
@@ -193,18 +200,18 @@ def test_q_of_a_chain_is_found_from_random_steps(algorithm):
         Chain(),
     )
     learner.begin([0], [chain.reset()[0]])
-    while learner.memory.steps < 500 and learner.environment_steps < 700:
+    while learner.memory.storage.steps < 500 and learner.environment_steps < 700:
         seen, reward, ended, _, _ = chain.step(int(learner.act([0])[0, 0]))
         learner.observe(
             [0], [reward], [ended], [not ended and learner.environment_steps % 50 == 0], [seen]
         )
-        if not learner.open_episodes.is_open[0]:
+        if not learner.collector.open_episodes.is_open[0]:
             learner.begin([0], [chain.reset()[0]])
     for _ in range(500):
         learner.update()
-    places = (np.eye(5, dtype=np.float32) - learner.state_scale.mean) * learner.state_scale.per_std
+    indices = (np.eye(5, dtype=np.float32) - learner.state_scale.mean) * learner.state_scale.per_std
     q = q_of_the_chain(gamma)
-    said = learner.algorithm.act(places.astype(np.float32), np.zeros((5, 0), np.float32))
+    said = learner.algorithm.act(indices.astype(np.float32), np.zeros((5, 0), np.float32))
     np.testing.assert_allclose(said.value, q.max(1), atol=0.05)
     actions, _ = learner.policy().act(np.eye(5), np.zeros((5, 0), np.float32), deterministic=True)
     np.testing.assert_array_equal(actions[:, 0], q.argmax(1))
@@ -234,7 +241,7 @@ def test_noise_is_acted_with_until_the_next_update_and_a_policy_at_rest_has_none
         values += [algorithm.act(seen, nothing).value[0] for _ in range(2)]
     assert values[::2] == values[1::2]
     assert len({round(float(value), 4) for value in values}) == 3
-    place = algorithm.parts.places["q"]
+    place = algorithm.parts.slices["q"]
     z, scaled = (
         np.linspace(-10, 10, 3),
         (np.ones(3) - learner.state_scale.mean) * learner.state_scale.per_std,

@@ -69,7 +69,7 @@ def assert_the_same(found, results):
 
 def assert_each_part_agrees(algorithm, expected, least):
     """The gradient that was written out and that of autograd, which is at least so large in every network."""
-    for name, place in algorithm.parts.places.items():
+    for name, place in algorithm.parts.slices.items():
         if expected[place].size:  # no sigma without a Gaussian
             scale = np.abs(expected[place]).max()
             assert scale > least, name
@@ -172,7 +172,7 @@ def test_updates_by_either_way_move_weights_and_target_alike(name):
     assert {n: adam.steps for n, adam in fast.algorithm.optimiser.adams.items()} == {
         n: adam.steps for n, adam in slow.algorithm.optimiser.adams.items()
     }
-    np.testing.assert_allclose(fast.memory.value, slow.memory.value, atol=1e-5)
+    np.testing.assert_allclose(fast.memory.values.value, slow.memory.values.value, atol=1e-5)
 
 
 def test_td3_leaves_the_policy_out_of_the_steps_between():
@@ -184,8 +184,8 @@ def test_td3_leaves_the_policy_out_of_the_steps_between():
     algorithm.due = frozenset({"critic"})
     _, between, slope = loss_and_gradient(algorithm, batch, inputs=inputs)
     policy, critic = (
-        algorithm.parts.places["policy"],
-        slice(algorithm.parts.places["critic_1"].start, None),
+        algorithm.parts.slices["policy"],
+        slice(algorithm.parts.slices["critic_1"].start, None),
     )
     np.testing.assert_array_equal(slope[critic], gradient[critic])
     assert np.abs(gradient[policy]).max() > 1e-3

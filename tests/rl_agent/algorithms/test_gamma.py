@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from learners import RULES, a_learner, loss_and_gradient
 
-from rl_agent.algorithms.algorithm import Source
+from rl_agent.replay import Source
 
 CASES = [
     ("ddpg", {}, 0),
@@ -27,10 +27,12 @@ def value_losses(algorithm, gamma_of_settings, gamma, choices, settings):
         algorithm, choices=choices, gamma=gamma_of_settings, **common | settings
     )  # fmt: skip
     scale, memory = learner.state_scale, learner.memory
-    memory.sweep(0.7, 1.7)  # stored targets that know nothing of the settings
+    memory.values.sweep(0.7, 1.7)  # stored targets that know nothing of the settings
     source = Source(memory, scale.mean, scale.per_std, gamma, 1.7)
-    draws = learner.sampler.draw(memory, learner.config.draws, np.random.default_rng(1))
-    _, batch = learner.algorithm.gather(source, draws)
+    samples = learner.sampler.sample(
+        memory.storage, learner.config.sample_size, np.random.default_rng(1)
+    )
+    _, batch = learner.algorithm.gather(source, samples)
     state = learner.algorithm._rng.bit_generator.state
     rules = RULES._replace(rule_1=False)  # of all steps, near-policy or not
     _, results, _ = loss_and_gradient(learner.algorithm, batch, rules)

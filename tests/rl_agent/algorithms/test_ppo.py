@@ -39,7 +39,7 @@ def test_ppo_is_its_clipped_objective(choices):
             if choices:
                 rho = np.exp(outputs[int(a[0])]) / np.exp(outputs).sum() / mu[int(a[0])]
             else:
-                sigma = np.log1p(np.exp(flat[algorithm.parts.places["sigma"]]))
+                sigma = np.log1p(np.exp(flat[algorithm.parts.slices["sigma"]]))
                 rho = gaussian(a, outputs, sigma) / gaussian(
                     a, mu, batch.behaviour_std[b].astype(float)
                 )
@@ -88,19 +88,19 @@ def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
         learner.begin(everyone[ends], rng.normal(size=(int(ends.sum()), 2)))
         due = learner.updates_due()
         if due == 0:
-            assert learner.memory.steps + learner.open_episodes.length.sum() < 50
+            assert learner.memory.storage.steps + learner.collector.open_episodes.length.sum() < 50
             continue
-        places = learner.memory.places()
-        assert len(places) == 51
+        indices = learner.memory.storage.indices()
+        assert len(indices) == 51
         assert due == 3 * 5
         assert not learner.may_act()
-        advantage = learner.memory.advantage[places]
+        advantage = learner.memory.values.advantage[indices]
         assert advantage.mean() == pytest.approx(0.0, abs=1e-5)
         assert advantage.std() == pytest.approx(1.0, abs=1e-3)
         while learner.updates_due():
             learner.update()
             updates += 1
-        assert learner.memory.steps == 0
+        assert learner.memory.storage.steps == 0
         seen.append(t)
     assert seen == [17 * k for k in range(1, 12)]
     assert updates == 15 * 11
@@ -115,36 +115,36 @@ def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
     learner = Learner(config, box(1, np.inf), box(1), agents=2, seed=0)
     learner.begin([0, 1], [[1.0], [2.0]])
     learner.act([1])
-    out = learner.open_episodes.action[1, 0].copy()
+    out = learner.collector.open_episodes.action[1, 0].copy()
     for t in range(8):
         learner.act([0])
         learner.observe([0], [1.0], [False], [False], [[float(t)]])
     assert learner.updates_due() == 2
-    assert learner.open_episodes.is_waiting[1]
+    assert learner.collector.open_episodes.is_waiting[1]
     # it comes back while the others' steps are learned from, and ends its episode
     learner.update()
     learner.observe([1], [7.0], [True], [False], [[3.0]])
-    assert learner.memory.steps == 9
+    assert learner.memory.storage.steps == 9
     learner.update()
     assert learner.updates_due() == 0
-    place = learner.memory.places()
+    place = learner.memory.storage.indices()
     assert len(place) == 1
-    np.testing.assert_array_equal(learner.memory.action[place[0]], out)
-    assert learner.memory.reward[place[0]] == 7.0
+    np.testing.assert_array_equal(learner.memory.storage.action[place[0]], out)
+    assert learner.memory.storage.reward[place[0]] == 7.0
 
     # an agent that is cut in the middle of an episode keeps the action that is out
     for t in range(3):
         learner.act([0])
         learner.observe([0], [1.0], [False], [False], [[float(t)]])
     learner.act([0])
-    out = learner.open_episodes.action[0, 3].copy()
+    out = learner.collector.open_episodes.action[0, 3].copy()
     learner.begin([1], [[0.0]])
     for t in range(4):
         learner.act([1])
         learner.observe([1], [1.0], [False], [False], [[float(t)]])
     assert learner.updates_due() == 2
-    np.testing.assert_array_equal(learner.open_episodes.action[0, 0], out)
-    assert learner.open_episodes.is_waiting[0]
+    np.testing.assert_array_equal(learner.collector.open_episodes.action[0, 0], out)
+    assert learner.collector.open_episodes.is_waiting[0]
     learner.observe([0], [2.0], [True], [False], [[0.0]])
     *_, record = learner.finished_episodes()
     assert (record.episode_return, record.length) == (8 + 3 + 2.0, 12)

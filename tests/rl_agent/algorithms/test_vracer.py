@@ -231,11 +231,11 @@ def test_importance_weights_cannot_overflow():
 
 
 class FixedSampler(UniformSampler):
-    def __init__(self, places):
-        self.places = places
+    def __init__(self, indices):
+        self.indices = indices
 
-    def draw(self, memory, batch, rng):
-        return self.places.copy()
+    def sample(self, memory, batch, rng):
+        return self.indices.copy()
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.6], ids=["paper", "options"])
@@ -268,17 +268,17 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
     algorithm, memory = learner.algorithm, learner.memory
     # a policy that has moved on, so that importance weights differ from one
     algorithm.weights[:] += 0.2 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
-    places = np.array([3, 28, 29, 40, 54, 60])
-    learner.sampler = FixedSampler(places)
+    indices = np.array([3, 28, 29, 40, 54, 60])
+    learner.sampler = FixedSampler(indices)
 
     step, scale = learner.environment_steps, learner.reward_scale.value
     weights = algorithm.weights.astype(float)
     eta = config.learning_rate / (1 + config.annealing * step)
     c_max = 1 + config.c_max_scale / (1 + config.annealing * step)
     beta = config.beta
-    r = memory.reward[:75].astype(float) / scale
-    v, rho = memory.value[:75].astype(float), memory.rho[:75].astype(float)
-    ends = {29: 0.0, 54: float(memory.final_value[1]), 74: 0.0}
+    r = memory.storage.reward[:75].astype(float) / scale
+    v, rho = memory.values.value[:75].astype(float), memory.values.rho[:75].astype(float)
+    ends = {29: 0.0, 54: float(memory.values.final_value[1]), 74: 0.0}
 
     def lambda_mix(target, t):
         return decay * target[t] + (1 - decay) * v[t]
@@ -291,10 +291,10 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
         return out
 
     old = targets()
-    np.testing.assert_allclose(memory.v_tbc[:75], old, atol=1e-5)
+    np.testing.assert_allclose(memory.values.v_tbc[:75], old, atol=1e-5)
 
     states = (
-        memory.observation[places].astype(float) - learner.state_scale.mean
+        memory.storage.observation[indices].astype(float) - learner.state_scale.mean
     ) * learner.state_scale.per_std
 
     def network(w):
@@ -306,7 +306,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
     def statistics(w):
         value, mean, sigma = network(w)
         a, m_mu, s_mu = (
-            getattr(memory, n)[places, 0].astype(float)
+            getattr(memory.storage, n)[indices, 0].astype(float)
             for n in ("action", "behaviour_mean", "behaviour_std")
         )
         normal = lambda m, s: np.exp(-0.5 * ((a - m) / s) ** 2) / (s * np.sqrt(2 * np.pi))  # noqa: E731
@@ -315,13 +315,13 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
 
     held, held_rho, _ = statistics(weights)
     q_ret = np.array(
-        [r[k] + 0.9 * (ends[k] if k in ends else lambda_mix(old, k + 1)) for k in places]
+        [r[k] + 0.9 * (ends[k] if k in ends else lambda_mix(old, k + 1)) for k in indices]
     )
 
     def loss(w):
         value, weight, kl = statistics(w)
         near = (weight > 1 / c_max) & (weight < c_max)
-        both = -weight * (q_ret - held) + 0.5 * (value - old[places]) ** 2
+        both = -weight * (q_ret - held) + 0.5 * (value - old[indices]) ** 2
         return np.mean(beta * both * near + (1 - beta) * kl)
 
     gradient = np.array(
@@ -329,17 +329,17 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
     )
     # first step of Adam: both moments, bias-corrected, reduce to this
     expected = weights - eta * gradient / (np.abs(gradient) + 1e-8)
-    v[places], rho[places] = held, held_rho
+    v[indices], rho[indices] = held, held_rho
     n_far = np.count_nonzero((held_rho <= 1 / c_max) | (held_rho >= c_max))
     assert 0 < n_far < 6
     expected_beta = (1 - eta) * beta + (eta if n_far / 75 <= config.far_policy_target else 0.0)
 
     learner.update()
     np.testing.assert_allclose(algorithm.weights, expected, atol=2e-5)
-    np.testing.assert_allclose(memory.v_tbc[:75], targets(), atol=1e-5)
+    np.testing.assert_allclose(memory.values.v_tbc[:75], targets(), atol=1e-5)
     assert np.abs(targets() - old).max() > 0.05
-    np.testing.assert_allclose(memory.rho[places], held_rho, rtol=1e-4)
-    assert memory.n_far == n_far
+    np.testing.assert_allclose(memory.values.rho[indices], held_rho, rtol=1e-4)
+    assert memory.values.n_far == n_far
     assert learner.refer.beta == pytest.approx(expected_beta, rel=1e-12)
 
 
@@ -371,6 +371,6 @@ def test_a_snapshot_draws_with_the_learners_sigma():
     policy, rng = learner.policy(), np.random.default_rng(0)
     np.testing.assert_allclose(std_of(learner.algorithm), 0.3, rtol=1e-6)
     observations = np.zeros((4000, 5))
-    drawn, _ = policy.act(observations, policy.initial_state(4000), deterministic=False, rng=rng)
+    sampled, _ = policy.act(observations, policy.initial_state(4000), deterministic=False, rng=rng)
     # truncation at three standard deviations narrows them by 1.3 %
-    np.testing.assert_allclose(drawn.std(axis=0), 0.3 * 0.987, rtol=0.04)
+    np.testing.assert_allclose(sampled.std(axis=0), 0.3 * 0.987, rtol=0.04)

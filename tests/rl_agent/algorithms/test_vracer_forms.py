@@ -95,10 +95,10 @@ def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices
     )
     assert np.abs(gradient[where]).max() > 1e-2
     if form != "none":
-        places = algorithm.network.views(np.arange(algorithm.network.size))["weight1"][
+        indices = algorithm.network.views(np.arange(algorithm.network.size))["weight1"][
             :, 3:
         ].ravel()
-        assert np.abs(gradient[places]).max() > 1e-3
+        assert np.abs(gradient[indices]).max() > 1e-3
 
 
 def test_closed_forms_enter_the_stored_targets():
@@ -106,14 +106,18 @@ def test_closed_forms_enter_the_stored_targets():
     for _ in range(20):
         learner.update()
     memory = learner.memory
-    places = memory.places()
-    assert np.abs(memory.advantage[places]).max() > 1e-2
+    indices = memory.storage.indices()
+    assert np.abs(memory.values.advantage[indices]).max() > 1e-2
     scale = learner.reward_scale.value
-    for serial in range(memory.first_serial, memory.next_serial):
-        row = serial % len(memory.start)
-        following = float(memory.final_value[row])
-        for k in range(memory.start[row] + memory.length[row] - 1, memory.start[row] - 1, -1):
-            q_ret = memory.reward[k] / scale + learner.config.gamma * following
-            q = memory.value[k] + memory.advantage[k]
-            following = memory.value[k] + min(1.0, memory.rho[k]) * (q_ret - q)
-            assert memory.v_tbc[k] == pytest.approx(following, abs=1e-4)
+    for episode_id in range(memory.storage.first_id, memory.storage.next_id):
+        row = episode_id % len(memory.storage.start)
+        following = float(memory.values.final_value[row])
+        for k in range(
+            memory.storage.start[row] + memory.storage.length[row] - 1,
+            memory.storage.start[row] - 1,
+            -1,
+        ):
+            q_ret = memory.storage.reward[k] / scale + learner.config.gamma * following
+            q = memory.values.value[k] + memory.values.advantage[k]
+            following = memory.values.value[k] + min(1.0, memory.values.rho[k]) * (q_ret - q)
+            assert memory.values.v_tbc[k] == pytest.approx(following, abs=1e-4)

@@ -83,7 +83,13 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
     naf = AgentConfig(algorithm="naf")
     assert (naf.batch_size, naf.learning_rate, naf.sigma, naf.tau) == (256, 1e-4, 0.2, 0.01)
     acer = AgentConfig(algorithm="acer")
-    assert (acer.buffer_size, acer.draws, acer.tau, acer.importance_clip, acer.trust_region) == (
+    assert (
+        acer.buffer_size,
+        acer.sample_size,
+        acer.tau,
+        acer.importance_clip,
+        acer.trust_region,
+    ) == (
         10**5,
         24,
         1e-3,
@@ -99,7 +105,7 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
         assert config.policy_rate == config.learning_rate
     for name in ("tis", "trust-tis", "a3c", "trust-a3c"):
         config = AgentConfig(algorithm=name)
-        assert (config.sigma, config.policy_rate, config.draws) == (
+        assert (config.sigma, config.policy_rate, config.sample_size) == (
             0.3,
             1e-4,
             24 if "tis" in name else 480,

@@ -1,4 +1,4 @@
-"""A method has one name and one colour, wherever it is drawn."""
+"""A method has one name and one colour, wherever it is sampled."""
 
 import pytest
 

@@ -12,8 +12,8 @@ import pytest
 from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner, Policy
-from rl_agent.algorithms.algorithm import Source
 from rl_agent.multi_agent import joint
+from rl_agent.replay import Source
 from rl_agent.replay.refer import Rules
 
 N, S, A = 3, 2, 2
@@ -69,8 +69,8 @@ class Lived:
         running = [self.fresh(now[k * n : k * n + n]) for k in agents]
         for _ in range(steps):
             learner.act(agents)
-            place = np.arange(members), learner.open_episodes.length
-            action, mean, std = (getattr(learner.open_episodes, name)[place].copy()
+            place = np.arange(members), learner.collector.open_episodes.length
+            action, mean, std = (getattr(learner.collector.open_episodes, name)[place].copy()
                                  for name in ("action", "behaviour_mean", "behaviour_std"))  # fmt: skip
             reward, now = rng.normal(size=members), rng.normal(size=(members, S)).astype(np.float32)
             gone = np.concatenate([w["gone"] for w in running]) > 0
@@ -185,12 +185,16 @@ def lengths_of(world):
 
 
 def places_of(learner, number, world, t):
-    """Places of the agents' steps in the memory, by their observations."""
+    """Ring indices of the agents' steps in the memory, by their observations."""
     memory = learner.memory
-    places = memory.places()
-    first = [s for s in places if np.array_equal(memory.observation[s], world["observation"][t][0])]
+    indices = memory.storage.indices()
+    first = [
+        s
+        for s in indices
+        if np.array_equal(memory.storage.observation[s], world["observation"][t][0])
+    ]
     assert len(first) == 1
-    return memory.companions(np.array(first))
+    return memory.storage.of_all_agents(np.array(first))
 
 
 @pytest.fixture(params=VARIANTS + OWN, ids=[*NAMES, "LDI, own", "FDCo, own"])
@@ -199,7 +203,7 @@ def lived(request):
     learner = make_learner(learning_rate=0.02, annealing=0.0, **request.param)
     worlds = Lived(learner, 60).worlds
     assert learner.gradient_steps > 50
-    held = worlds[-(learner.memory.episodes // N) :]
+    held = worlds[-(learner.memory.storage.episodes // N) :]
     assert any(0 < g < len(w["reward"]) for w in held for g in w["gone"])  # somebody ended early
     assert any((w["gone"] == 0).any() for w in held)  # and some were cut short
     return learner, held
@@ -207,24 +211,26 @@ def lived(request):
 
 def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
     learner, held = lived
-    memory = learner.memory
-    assert memory.size == N * sum(len(world["reward"]) for world in held) == N * memory.world_steps
-    assert memory.steps == sum(lengths_of(world).sum() for world in held) < memory.size
+    storage = learner.memory.storage
+    assert (
+        storage.size == N * sum(len(world["reward"]) for world in held) == N * storage.world_steps
+    )
+    assert storage.steps == sum(lengths_of(world).sum() for world in held) < storage.size
     for number, world in enumerate(held):
         for t in range(len(world["reward"])):
-            places = places_of(learner, number, world, t)
-            np.testing.assert_array_equal(memory.observation[places], world["observation"][t])
+            indices = places_of(learner, number, world, t)
+            np.testing.assert_array_equal(storage.observation[indices], world["observation"][t])
             here = (world["gone"] == 0) | (t < world["gone"])
-            np.testing.assert_array_equal(memory.is_present(places), here)
-            np.testing.assert_array_equal(memory.action[places][here], world["action"][t][here])
+            np.testing.assert_array_equal(storage.is_present(indices), here)
+            np.testing.assert_array_equal(storage.action[indices][here], world["action"][t][here])
             np.testing.assert_allclose(
-                memory.reward[places],
+                storage.reward[indices],
                 scalarised(learner.config, world["reward"][t]),
                 rtol=1e-5,
                 atol=1e-6,
             )
-            for place in places:  # any of them leads to all
-                np.testing.assert_array_equal(memory.companions(np.array([place])), places)
+            for place in indices:  # any of them leads to all
+                np.testing.assert_array_equal(storage.of_all_agents(np.array([place])), indices)
 
 
 def test_shares_and_means_are_over_experiences(lived):
@@ -235,11 +241,11 @@ def test_shares_and_means_are_over_experiences(lived):
     for number, world in enumerate(held):
         for t in range(len(world["reward"])):
             own = places_of(learner, number, world, t)[t < lengths_of(world)]
-            rho += list(memory.rho[own])
-            kl += list(memory.kl[own])
+            rho += list(memory.values.rho[own])
+            kl += list(memory.values.kl[own])
     rho = np.array(rho)
     far = (rho <= 1 / c_max) | (rho >= c_max)
-    assert (memory.n_far, memory.steps) == (far.sum(), len(rho))
+    assert (memory.values.n_far, memory.storage.steps) == (far.sum(), len(rho))
     said = learner.statistics()
     assert said["far_fraction"] == pytest.approx(far.mean())
     assert said["rho"] == pytest.approx(rho.mean())
@@ -247,14 +253,18 @@ def test_shares_and_means_are_over_experiences(lived):
     asked = []
     learner.refer.update_beta = lambda *numbers: asked.append(numbers)
     learner.update()
-    assert asked == [(memory.n_far, memory.steps, learner.environment_steps)]
-    memory.classify(c_max)
-    assert memory.n_far == np.count_nonzero(memory.far[learner.memory.experiences()])
-    assert not memory.far[np.setdiff1d(memory.places(), learner.memory.experiences())].any()
+    assert asked == [(memory.values.n_far, memory.storage.steps, learner.environment_steps)]
+    memory.values.classify(c_max)
+    assert memory.values.n_far == np.count_nonzero(
+        memory.values.far[learner.memory.storage.experiences()]
+    )
+    assert not memory.values.far[
+        np.setdiff1d(memory.storage.indices(), learner.memory.storage.experiences())
+    ].any()
 
 
 def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
-    """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the places: beta falls."""
+    """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the indices: beta falls."""
     learner = make_learner(worlds=1, replay="refer", far_policy_target=0.1, buffer_size=200)
     sent = lambda gone: joint.pack(np.ones((N, S)), np.zeros(N), gone)[None]  # noqa: E731
     learner.begin([0], sent([0] * N))
@@ -262,17 +272,17 @@ def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
         learner.act([0])
         learner.observe([0], [0.0], [False], [step == 100], sent([step >= 20, step >= 20, 0]))
     memory = learner.memory
-    here = learner.memory.experiences()
+    here = learner.memory.storage.experiences()
     assert len(here) == 140
     rho = np.where(np.arange(140) < 28, 9.0, 1.0).astype(np.float32)
     nothing = np.zeros(140, np.float32)
-    memory.store(here, nothing, rho, nothing, rho > 5.0)
-    assert memory.n_far < 0.1 * memory.size
+    memory.values.store(here, nothing, rho, nothing, rho > 5.0)
+    assert memory.values.n_far < 0.1 * memory.storage.size
     before = learner.refer.beta
-    learner.refer.update_beta(memory.n_far, memory.steps, 0)
+    learner.refer.update_beta(memory.values.n_far, memory.storage.steps, 0)
     assert learner.refer.beta < before
     memory.remove_oldest()
-    assert (memory.n_far, memory.steps, memory.size) == (0, 0, 0)
+    assert (memory.values.n_far, memory.storage.steps, memory.storage.size) == (0, 0, 0)
 
 
 def test_targets_are_those_of_equation_6(lived):
@@ -280,28 +290,31 @@ def test_targets_are_those_of_equation_6(lived):
     weights = learner.algorithm.weights.astype(float)
     memory = learner.memory
     # what the networks say now about every stored moment
-    places, batch = learner.algorithm.gather(
-        source_of(learner), memory.places()[memory.serial[memory.places()] % N == 0]
+    indices, batch = learner.algorithm.gather(
+        source_of(learner),
+        memory.storage.indices()[memory.storage.episode_id[memory.storage.indices()] % N == 0],
     )
     learner.algorithm.analytic_gradient(batch, learner.refer.rules(0), None)
     e = learner.algorithm.analytic_gradient(batch, learner.refer.rules(0), None)
-    memory.store(places, e.value, e.rho, e.kl, e.far)
-    learner.bootstrap.refresh_final_values()
-    memory.sweep(GAMMA, learner.reward_scale.value)
+    memory.values.store(indices, e.value, e.rho, e.kl, e.far)
+    learner.values.refresh_final_values()
+    memory.values.sweep(GAMMA, learner.reward_scale.value)
     for number, world in enumerate(held):
         expected = targets(learner, weights, world)
         for t in range(len(world["reward"])):
             own = places_of(learner, number, world, t)
-            counted = memory.is_present(own)
+            counted = memory.storage.is_present(own)
             np.testing.assert_allclose(
-                memory.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5
+                memory.values.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5
             )
             value, rho, kl = moment(learner, weights, world, t)
             np.testing.assert_allclose(
-                memory.value[own], scalarised(learner.config, value), rtol=1e-4, atol=1e-5
+                memory.values.value[own], scalarised(learner.config, value), rtol=1e-4, atol=1e-5
             )
-            np.testing.assert_allclose(memory.rho[own], weights_of(learner.config, rho), rtol=2e-4)
-            np.testing.assert_allclose(memory.kl[own], kl, rtol=1e-3, atol=1e-5)
+            np.testing.assert_allclose(
+                memory.values.rho[own], weights_of(learner.config, rho), rtol=2e-4
+            )
+            np.testing.assert_allclose(memory.values.kl[own], kl, rtol=1e-3, atol=1e-5)
 
 
 def source_of(learner):
@@ -314,19 +327,21 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
     algorithm, config = learner.algorithm, learner.config
     rules = Rules(c_max=1.3, beta=0.4, rule_1=True, rho_clip=math.inf)
     rng = np.random.default_rng(5)
-    drawn = [(k, int(rng.integers(len(held[k]["reward"])))) for k in rng.integers(0, len(held), 12)]
-    first = np.array([places_of(learner, k, held[k], t)[rng.integers(N)] for k, t in drawn])
+    sampled = [
+        (k, int(rng.integers(len(held[k]["reward"])))) for k in rng.integers(0, len(held), 12)
+    ]
+    first = np.array([places_of(learner, k, held[k], t)[rng.integers(N)] for k, t in sampled])
     _, batch = algorithm.gather(source_of(learner), first)
     q_ret = batch.q_ret.reshape(-1, N).astype(float)
     v_tbc = batch.v_tbc.reshape(-1, N).astype(float)
     start = algorithm.weights.astype(float)
-    held_values = [moment(learner, start, held[k], t)[0] for k, t in drawn]
+    held_values = [moment(learner, start, held[k], t)[0] for k, t in sampled]
     far = 0
 
     def loss(weights):
         nonlocal far
         total = 0.0
-        for b, (k, t) in enumerate(drawn):
+        for b, (k, t) in enumerate(sampled):
             value, rho, kl = moment(learner, weights, held[k], t)
             rho = weights_of(config, rho)
             for i in range(N):
@@ -339,14 +354,14 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
                     + 0.5 * (value[i] - v_tbc[b, i]) ** 2
                 )
                 total += (rules.beta * both * is_near + (1 - rules.beta) * kl[i]) / N
-        return total / len(drawn)
+        return total / len(sampled)
 
     numeric = np.zeros_like(start)
     for k in range(len(start)):
         step = np.zeros_like(start)
         step[k] = 1e-6
         numeric[k] = (loss(start + step) - loss(start - step)) / 2e-6
-    assert 0 < far < 2 * len(start) * len(drawn) * N
+    assert 0 < far < 2 * len(start) * len(sampled) * N
     scale = np.abs(numeric).max()
     gradient, evaluation = by_autograd(algorithm, batch, rules)
     np.testing.assert_allclose(gradient / scale, numeric / scale, atol=2e-6)
@@ -372,7 +387,7 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
         Lived(learner, 80)
     assert plain.gradient_steps > 100
     np.testing.assert_array_equal(alone.algorithm.weights, plain.algorithm.weights)
-    _, batch = plain.algorithm.gather(source_of(plain), plain.memory.places()[:16])
+    _, batch = plain.algorithm.gather(source_of(plain), plain.memory.storage.indices()[:16])
     rules = plain.refer.rules(0)
     by_plain = plain.algorithm.analytic_gradient(batch, rules, None)
     gradient = plain.algorithm.last_gradient.copy()
@@ -395,7 +410,7 @@ def test_own_policies_of_one_kind_are_the_shared_one():
     )
     own.algorithm.weights[:] = np.concatenate([np.tile(parts[0][0], N), np.tile(parts[1][:A], N)])
     shared.algorithm.weights[:] = np.concatenate([parts[0][0], parts[1][:A]])
-    _, batch = own.algorithm.gather(source_of(own), own.memory.places()[:16])
+    _, batch = own.algorithm.gather(source_of(own), own.memory.storage.indices()[:16])
     rules = own.refer.rules(0)
     for learner in (own, shared):
         learner.algorithm.analytic_gradient(batch, rules, None)
@@ -412,9 +427,9 @@ def test_own_policies_of_one_kind_are_the_shared_one():
 def test_an_agent_that_ended_moves_nothing():
     learner = make_learner(relation="individual", dynamics="local")
     Lived(learner, 40)
-    memory = learner.memory
-    places = memory.places()
-    absent = places[~memory.is_present(places)]
+    storage = learner.memory.storage
+    indices = storage.indices()
+    absent = indices[~storage.is_present(indices)]
     assert len(absent) > 0
     _, batch = learner.algorithm.gather(source_of(learner), absent)
     rules = learner.refer.rules(0)
@@ -443,7 +458,11 @@ def test_counters_and_records_are_of_worlds():
     assert (record.agent, record.length, record.terminated) == (0, 3, True)
     # what the second is sent later is ignored
     assert record.episode_return == pytest.approx((6.0 + 2.0 + 3.5) / 3)
-    assert (learner.environment_steps, learner.episodes, learner.memory.episodes) == (3, 1, N)
+    assert (learner.environment_steps, learner.episodes, learner.memory.storage.episodes) == (
+        3,
+        1,
+        N,
+    )
 
 
 @pytest.mark.parametrize("policies", ["shared", "own"])
@@ -482,9 +501,9 @@ def test_discrete_actions_of_a_world():
     sent = np.zeros((3, box.shape[0]), np.float32)
     learner.begin(agents, sent)
     for step in range(12):
-        drawn = learner.act(agents)
-        assert drawn.shape == (3, N)
-        assert all(actions.contains(row.astype(int)) for row in drawn)
+        sampled = learner.act(agents)
+        assert sampled.shape == (3, N)
+        assert all(actions.contains(row.astype(int)) for row in sampled)
         one_left = np.tile(joint.pack(np.zeros((N, S)), np.ones(N), [step % 6 > 2, 0, 0]), (3, 1))
         learner.observe(agents, np.ones(3), no, no | (step % 6 == 5), one_left)
         if step % 6 == 5:
@@ -492,7 +511,7 @@ def test_discrete_actions_of_a_world():
         while learner.updates_due():
             learner.update()
     assert learner.gradient_steps > 5
-    assert not learner.memory.is_present(learner.memory.places()).all()
+    assert not learner.memory.storage.is_present(learner.memory.storage.indices()).all()
     assert np.isfinite(learner.algorithm.weights).all()
 
 

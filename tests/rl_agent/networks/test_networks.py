@@ -5,6 +5,7 @@ import torch
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.networks import LSTM, MLP, Parallel, Parts, make_network
+from rl_agent.replay.batch import Source, gather_batch
 
 NETWORKS = {
     "mlp": MLP(5, (16, 8), 3),
@@ -181,7 +182,7 @@ def test_lstm_starts_by_remembering_and_with_outputs_near_zero():
 
 
 def test_acting_on_the_window_gives_what_training_sees():
-    """However long the episode: the means stored while acting are those of the windows drawn later."""
+    """However long the episode: the means stored while acting are those of the windows sampled later."""
     space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
     config = AgentConfig(
         network="lstm", acting="window", window=4, buffer_size=400, learning_starts=40, batch_size=8
@@ -199,10 +200,11 @@ def test_acting_on_the_window_gives_what_training_sees():
         )
     memory, scale = learner.memory, learner.state_scale
     # the scale of the states was frozen when these episodes ended: act as before, unscaled
-    places, batch = memory.gather(
-        memory.places(), 4, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0
-    )
-    assert memory.position[places].max() == 29
+    source = Source(memory, np.zeros_like(scale.mean), np.ones_like(scale.mean), 0.99, 1.0)
+    indices, batch = gather_batch(source, memory.storage.indices(), 4)
+    assert memory.storage.position[indices].max() == 29
     np.testing.assert_allclose(
-        learner.algorithm.values(batch.windows, batch.lengths), memory.value[places], atol=1e-6
+        learner.algorithm.values(batch.windows, batch.lengths),
+        memory.values.value[indices],
+        atol=1e-6,
     )

@@ -8,6 +8,7 @@ from learners import assert_equal_to_the_bit, finite_differences, source_of
 
 from rl_agent import AgentConfig, Learner
 from rl_agent.networks import Conv, make_encoder, make_network
+from rl_agent.replay.batch import gather_n_step_transitions
 from rl_agent.replay.samplers.score_network import ScoreNetwork
 from rl_agent.rollout.in_process import SerialRun
 
@@ -106,23 +107,29 @@ def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
     run = a_run("vracer", replay="refer")
     run.run(100)
     memory, scale, algorithm = run.learner.memory, run.learner.state_scale, run.learner.algorithm
-    assert memory.observation.dtype == run.learner.open_episodes.observation.dtype == np.uint8
-    places = memory.places()
+    assert (
+        memory.storage.observation.dtype
+        == run.learner.collector.open_episodes.observation.dtype
+        == np.uint8
+    )
+    indices = memory.storage.indices()
     np.testing.assert_allclose(scale.per_std, 1.0 / 255.0)
-    windows = memory.windows(places, 3, scale.mean, scale.per_std)
+    windows = memory.storage.windows(indices, 3, scale.mean, scale.per_std)
     state = np.zeros((1, 80), np.float32)
-    for b, k in enumerate(places[:30]):
-        if memory.position[k] == 0:
+    for b, k in enumerate(indices[:30]):
+        if memory.storage.position[k] == 0:
             state = np.zeros((1, 80), np.float32)
         past = [
-            memory.observation[k - back] if memory.position[k] >= back else np.zeros(40)
+            memory.storage.observation[k - back]
+            if memory.storage.position[k] >= back
+            else np.zeros(40)
             for back in (2, 1, 0)
         ]
         np.testing.assert_allclose(windows[:, b], np.array(past) / 255.0, rtol=1e-6)
-        seen = scale(memory.observation[k : k + 1])
+        seen = scale(memory.storage.observation[k : k + 1])
         acting = algorithm.act(seen, state)
         # nothing was learned yet
-        assert memory.value[k] == pytest.approx(acting.value[0], abs=1e-6)
+        assert memory.values.value[k] == pytest.approx(acting.value[0], abs=1e-6)
         state = acting.state
 
 
@@ -199,7 +206,7 @@ def test_the_gradient_of_scores_reaches_the_convolutions():
     np.testing.assert_allclose(scores, expected.detach(), rtol=1e-4)
     (expected @ torch.tensor(d, dtype=torch.float64)).backward()
     np.testing.assert_allclose(network.gradient, weights.grad, rtol=2e-3, atol=1e-6)
-    assert np.abs(network.gradient[network._parts.places["picture"]]).max() > 1e-5
+    assert np.abs(network.gradient[network._parts.indices["picture"]]).max() > 1e-5
 
 
 def test_what_pictures_are_for_is_learned():
@@ -239,7 +246,7 @@ def test_steps_ahead_stack_the_frames_before_them():
     run = a_run("dqn")
     run.run(110)
     memory = run.learner.memory
-    places = memory.places()
-    found = memory.gather_ahead(places, 2, *source_of(memory)[1:3], 2, 0.9, 1.0)[1]
+    indices = memory.storage.indices()
+    _, found = gather_n_step_transitions(source_of(memory), indices, 2, 2, clips_rewards=False)
     assert found.next_windows.dtype == np.float32
     torch.testing.assert_close(torch.from_numpy(found.next_windows).amax(), torch.tensor(250.0))

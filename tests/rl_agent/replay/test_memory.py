@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rl_agent.replay import Episode, EpisodeMemory, UniformSampler, targets
+from rl_agent.replay.batch import Source, gather_batch
 
 GAMMA, SCALE = 0.9, 2.0
 
@@ -26,32 +27,34 @@ def make_episode(rng, length, tag, terminated=False):
 
 def check(memory, expected):
     """The memory holds exactly the ``expected`` episodes, with targets that equal a full recomputation."""
-    assert memory.steps == sum(len(e.reward) for e in expected) <= memory.capacity
-    assert memory.episodes == len(expected)
-    places = memory.places()
-    assert memory.n_far == np.count_nonzero(memory.far[places])
+    assert memory.storage.steps == sum(len(e.reward) for e in expected) <= memory.storage.capacity
+    assert memory.storage.episodes == len(expected)
+    indices = memory.storage.indices()
+    assert memory.values.n_far == np.count_nonzero(memory.values.far[indices])
     at = 0
     for episode in expected:
         length = len(episode.reward)
-        own = places[at : at + length]
-        np.testing.assert_array_equal(memory.observation[own], episode.observation)
-        np.testing.assert_array_equal(memory.action[own], episode.action)
-        np.testing.assert_array_equal(memory.position[own], np.arange(length))
-        rows = memory.rows(own)
+        own = indices[at : at + length]
+        np.testing.assert_array_equal(memory.storage.observation[own], episode.observation)
+        np.testing.assert_array_equal(memory.storage.action[own], episode.action)
+        np.testing.assert_array_equal(memory.storage.position[own], np.arange(length))
+        rows = memory.storage.rows(own)
         assert len(set(rows)) == 1
         row = rows[0]
-        assert (memory.start[row], memory.length[row]) == (own[0], length)
-        np.testing.assert_array_equal(memory.final_observation[row], episode.final_observation)
+        assert (memory.storage.start[row], memory.storage.length[row]) == (own[0], length)
+        np.testing.assert_array_equal(
+            memory.storage.final_observation[row], episode.final_observation
+        )
         final = 0.0 if episode.terminated else np.float32(episode.final_value)
-        assert memory.final_value[row] == final
+        assert memory.values.final_value[row] == final
         target = targets.v_tbc(
             episode.reward / np.float32(SCALE),
-            memory.value[own],
-            memory.rho[own],
+            memory.values.value[own],
+            memory.values.rho[own],
             float(final),
             GAMMA,
         )
-        np.testing.assert_array_equal(memory.v_tbc[own], target)
+        np.testing.assert_array_equal(memory.values.v_tbc[own], target)
         at += length
 
 
@@ -65,20 +68,20 @@ def check(memory, expected):
 def test_memory_holds_the_newest_whole_episodes_through_any_history(history, seed):
     rng = np.random.default_rng(seed)
     memory, expected = EpisodeMemory(50, 2, 1), []
-    for tag, (length, terminated, draws) in enumerate(history):
+    for tag, (length, terminated, samples) in enumerate(history):
         expected.append(make_episode(rng, length, tag, terminated))
         while sum(len(e.reward) for e in expected) > 50:
             expected.pop(0)
         memory.add(expected[-1], GAMMA, SCALE)
-        if draws:
-            places = np.unique(UniformSampler().draw(memory, draws, rng))
-            rng.shuffle(places)
-            value, kl = rng.standard_normal((2, len(places))).astype(np.float32)
-            rho = rng.lognormal(0, 1, len(places)).astype(np.float32)
-            memory.refresh(places, value, rho, kl, rho > 2.0, GAMMA, SCALE)
-            np.testing.assert_array_equal(memory.value[places], value)
-            np.testing.assert_array_equal(memory.rho[places], rho)
-            np.testing.assert_array_equal(memory.kl[places], kl)
+        if samples:
+            indices = np.unique(UniformSampler().sample(memory.storage, samples, rng))
+            rng.shuffle(indices)
+            value, kl = rng.standard_normal((2, len(indices))).astype(np.float32)
+            rho = rng.lognormal(0, 1, len(indices)).astype(np.float32)
+            memory.values.refresh(indices, value, rho, kl, rho > 2.0, GAMMA, SCALE)
+            np.testing.assert_array_equal(memory.values.value[indices], value)
+            np.testing.assert_array_equal(memory.values.rho[indices], rho)
+            np.testing.assert_array_equal(memory.values.kl[indices], kl)
         check(memory, expected)
 
 
@@ -110,10 +113,12 @@ def filled(capacity=64, lengths=(7, 20, 3, 25, 18, 12), seed=0):
 def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
     memory, _ = filled()
     mean, per_std = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.25], np.float32)
-    places, batch = memory.gather(memory.places(), 4, mean, per_std, GAMMA, SCALE)
+    indices, batch = gather_batch(
+        Source(memory, mean, per_std, GAMMA, SCALE), memory.storage.indices(), 4
+    )
     assert (np.diff(batch.lengths) <= 0).all()
-    for b, place in enumerate(places):
-        tag, step = memory.observation[place]
+    for b, place in enumerate(indices):
+        tag, step = memory.storage.observation[place]
         assert batch.lengths[b] == min(step, 4) + 1
         for back in range(5):
             expected = (
@@ -125,27 +130,33 @@ def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
 def test_gathered_steps_come_with_their_own_numbers():
     memory, episodes = filled()
     one = np.ones(2, np.float32)
-    places, batch = memory.gather(memory.places()[::-3], 2, 0 * one, one, GAMMA, SCALE)
-    for b, place in enumerate(places):
-        tag, step = memory.observation[place].astype(int)
+    indices, batch = gather_batch(
+        Source(memory, 0 * one, one, GAMMA, SCALE), memory.storage.indices()[::-3], 2
+    )
+    for b, place in enumerate(indices):
+        tag, step = memory.storage.observation[place].astype(int)
         episode = episodes[tag]
         assert batch.action[b] == episode.action[step]
         assert batch.behaviour_mean[b] == episode.behaviour_mean[step]
         is_last = step + 1 == len(episode.reward)
-        following = episode.final_value if is_last else memory.v_tbc[(place + 1) % memory.capacity]
+        following = (
+            episode.final_value
+            if is_last
+            else memory.values.v_tbc[(place + 1) % memory.storage.capacity]
+        )
         assert batch.q_ret[b] == pytest.approx(
             episode.reward[step] / SCALE + GAMMA * following, rel=1e-5
         )
-        assert batch.v_tbc[b] == memory.v_tbc[place]
+        assert batch.v_tbc[b] == memory.values.v_tbc[place]
 
 
 def test_final_windows_end_at_the_final_observation():
     memory, episodes = filled()
     one = np.ones(2, np.float32)
-    rows = memory.truncated_rows()
-    windows, lengths = memory.final_windows(rows, 5, 0 * one, one)
+    rows = memory.storage.truncated_rows()
+    windows, lengths = memory.storage.final_windows(rows, 5, 0 * one, one)
     for n, row in enumerate(rows):
-        tag, steps = memory.final_observation[row]
+        tag, steps = memory.storage.final_observation[row]
         assert lengths[n] == min(len(episodes[int(tag)].reward), 4) + 1
         expected = [[tag, k] if k >= 0 else [0, 0] for k in np.arange(steps - 4, steps + 1)]
         np.testing.assert_array_equal(windows[:, n], expected)
@@ -153,25 +164,25 @@ def test_final_windows_end_at_the_final_observation():
 
 def test_classify_counts_the_steps_outside_of_c_max():
     memory, _ = filled()
-    places = memory.places()
-    memory.rho[places] = np.linspace(0.0, 5.0, len(places))
-    memory.classify(4.0)
-    rho = memory.rho[places]
-    np.testing.assert_array_equal(memory.far[places], (rho <= 0.25) | (rho >= 4.0))
-    assert memory.n_far == np.count_nonzero(memory.far[places]) > 10
+    indices = memory.storage.indices()
+    memory.values.rho[indices] = np.linspace(0.0, 5.0, len(indices))
+    memory.values.classify(4.0)
+    rho = memory.values.rho[indices]
+    np.testing.assert_array_equal(memory.values.far[indices], (rho <= 0.25) | (rho >= 4.0))
+    assert memory.values.n_far == np.count_nonzero(memory.values.far[indices]) > 10
 
 
 def test_uniform_draws_are_uniform_over_steps():
     memory, _ = filled()
-    places = UniformSampler().draw(memory, 60_000, np.random.default_rng(0))
-    counts = np.bincount(places, minlength=memory.capacity)
-    held = counts[memory.places()]
+    indices = UniformSampler().sample(memory.storage, 60_000, np.random.default_rng(0))
+    counts = np.bincount(indices, minlength=memory.storage.capacity)
+    held = counts[memory.storage.indices()]
     assert held.sum() == 60_000
-    expected = 60_000 / memory.steps
+    expected = 60_000 / memory.storage.steps
     chi_squared = np.sum((held - expected) ** 2 / expected)
-    assert chi_squared < memory.steps + 5 * np.sqrt(2 * memory.steps)
+    assert chi_squared < memory.storage.steps + 5 * np.sqrt(2 * memory.storage.steps)
 
 
 def test_drawing_from_nothing_is_refused():
     with pytest.raises(ValueError, match="empty memory"):
-        UniformSampler().draw(EpisodeMemory(10, 2, 1), 4, np.random.default_rng(0))
+        UniformSampler().sample(EpisodeMemory(10, 2, 1).storage, 4, np.random.default_rng(0))

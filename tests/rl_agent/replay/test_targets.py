@@ -55,10 +55,10 @@ def test_impossible_actions_leave_the_value_alone():
 def lambda_returns(rewards, values, final, gamma, decay, start=0):
     """Through the compiled sweep, of one episode in a ring."""
     capacity, length = len(rewards) + 2, len(rewards)
-    places = (start + np.arange(length)) % capacity
+    indices = (start + np.arange(length)) % capacity
     ring = lambda x: np.zeros(capacity, np.float32)  # noqa: E731
     reward, value, target = ring(0), ring(0), ring(0)
-    reward[places], value[places] = rewards, values
+    reward[indices], value[indices] = rewards, values
     row = np.array([0])
     targets.lambda_returns(
         row,
@@ -72,7 +72,7 @@ def lambda_returns(rewards, values, final, gamma, decay, start=0):
         np.float32(1.0),
         np.float32(decay),
     )
-    return target[places]
+    return target[indices]
 
 
 @pytest.mark.parametrize("start", [0, 5])

@@ -62,21 +62,30 @@ def test_every_episode_enters_whole_with_its_own_end(algorithm):
     with pytest.raises(StopIteration):
         SerialRun(learner, vector, 0).run(1000)
     memory, episodes = learner.memory, set()
-    for serial in range(memory.first_serial, memory.next_serial):
-        row = serial % len(memory.start)
-        places = (memory.start[row] + np.arange(memory.length[row])) % memory.capacity
-        (episode,) = set(memory.observation[places, 0])
-        first = memory.observation[places[0], 1]
-        np.testing.assert_array_equal(memory.observation[places, 1], first + np.arange(len(places)))
+    for episode_id in range(memory.storage.first_id, memory.storage.next_id):
+        row = episode_id % len(memory.storage.start)
+        indices = (
+            memory.storage.start[row] + np.arange(memory.storage.length[row])
+        ) % memory.storage.capacity
+        (episode,) = set(memory.storage.observation[indices, 0])
+        first = memory.storage.observation[indices[0], 1]
         np.testing.assert_array_equal(
-            memory.reward[places], 10.0 * episode + memory.observation[places, 1] + 1
+            memory.storage.observation[indices, 1], first + np.arange(len(indices))
         )
-        np.testing.assert_array_equal(memory.final_observation[row], [episode, first + len(places)])
-        is_whole = first + len(places) == 3 + episode % 4
-        assert bool(memory.terminated[row]) == bool(is_whole and Diary.ENDS[int(episode) % 3][0])
+        np.testing.assert_array_equal(
+            memory.storage.reward[indices],
+            10.0 * episode + memory.storage.observation[indices, 1] + 1,
+        )
+        np.testing.assert_array_equal(
+            memory.storage.final_observation[row], [episode, first + len(indices)]
+        )
+        is_whole = first + len(indices) == 3 + episode % 4
+        assert bool(memory.storage.terminated[row]) == bool(
+            is_whole and Diary.ENDS[int(episode) % 3][0]
+        )
         assert is_whole or algorithm == "ppo"
-        if memory.terminated[row]:
-            assert memory.final_value[row] == 0.0
+        if memory.storage.terminated[row]:
+            assert memory.values.final_value[row] == 0.0
         episodes.add(episode)
     assert len(episodes) > 15
     ended = {record.terminated for record in learner.finished_episodes()}

@@ -58,9 +58,9 @@ def test_the_captured_update_equals_that_of_the_cpu(network):
     assert moved > 1e-3
     apart = np.abs(cuda.algorithm.weights - cpu.algorithm.weights)
     assert np.quantile(apart, 0.99) < 0.02 * moved
-    np.testing.assert_allclose(cuda.memory.rho, cpu.memory.rho, rtol=1e-3)
-    np.testing.assert_allclose(cuda.memory.v_tbc, cpu.memory.v_tbc, atol=1e-3)
-    assert cuda.memory.n_far == pytest.approx(cpu.memory.n_far, abs=3)
+    np.testing.assert_allclose(cuda.memory.values.rho, cpu.memory.values.rho, rtol=1e-3)
+    np.testing.assert_allclose(cuda.memory.values.v_tbc, cpu.memory.values.v_tbc, atol=1e-3)
+    assert cuda.memory.values.n_far == pytest.approx(cpu.memory.values.n_far, abs=3)
 
 
 ALGORITHMS = {

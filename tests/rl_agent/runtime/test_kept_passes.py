@@ -47,12 +47,12 @@ def test_a_change_of_what_a_kept_pass_calls_is_seen(tmp_path):
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
-    places = {
+    variables = {
         "NUMBA_CACHE_DIR": "/proc/nowhere",
         "FLOWSIM_CACHE": "/proc/nowhere",
         "HOME": "/proc/nowhere",
     }
     kept = f"{COMPARED}import os\nprint(os.environ['NUMBA_CACHE_DIR'])"
-    _, folder = run(kept, tmp_path, **places).splitlines()
+    _, folder = run(kept, tmp_path, **variables).splitlines()
     assert folder != "/proc/nowhere"
     assert not Path(folder).exists()

@@ -23,7 +23,7 @@ def test_resuming_equals_going_on_to_the_bit(tmp_path, network, before):
     run.run(1500)
     other.run(1500)
     assert run.learner.gradient_steps > 1100
-    assert run.learner.memory.first_serial > 0
+    assert run.learner.memory.storage.first_id > 0
     assert_equal_to_the_bit(run.learner, other.learner)
     assert np.abs(run.learner.algorithm.weights).max() > 0.1
 

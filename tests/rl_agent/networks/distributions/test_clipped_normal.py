@@ -1,4 +1,4 @@
-"""The clipped normal (Weber et al. 2022, appendix B) against integrals, finite differences and draws."""
+"""The clipped normal (Weber et al. 2022, appendix B) against integrals, finite differences and samples."""
 
 import math
 
@@ -117,14 +117,14 @@ def test_gradients_equal_finite_differences(action):
 
 def test_draws_have_the_distribution():
     n, m, s = 40_000, 0.7, 0.5
-    drawn = sampling.draw_clipped(
+    sampled = sampling.sample_clipped(
         np.full((n, 1), m, np.float32), np.float32([s]), np.random.default_rng(0)
     )[:, 0]
     edges = [-1.0, 0.0, 0.5, 1.0]
     counts = [
-        np.sum(drawn == -1.0),
-        *np.histogram(drawn[np.abs(drawn) < 1.0], edges)[0],
-        np.sum(drawn == 1.0),
+        np.sum(sampled == -1.0),
+        *np.histogram(sampled[np.abs(sampled) < 1.0], edges)[0],
+        np.sum(sampled == 1.0),
     ]
     expected = [norm.cdf(-1, m, s), *np.diff(norm.cdf(edges, m, s)), norm.sf(1, m, s)]
     chi_squared = sum((c - n * p) ** 2 / (n * p) for c, p in zip(counts, expected, strict=True))
@@ -167,7 +167,7 @@ def test_a_learner_issues_and_stores_clipped_actions():
         actions = learner.act(agents)
         assert all(box.contains(action) for action in actions)
         learner.observe(agents, np.ones(4), no, no | (step == 7), np.full((4, 3), step / 8))
-    stored = learner.memory.action[learner.memory.places()]
+    stored = learner.memory.storage.action[learner.memory.storage.indices()]
     assert np.abs(stored).max() == 1.0
     assert 0.2 < np.mean(np.abs(stored) == 1.0) < 0.9
     learner.update()

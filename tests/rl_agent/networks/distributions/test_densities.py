@@ -83,9 +83,9 @@ def test_gradients_equal_finite_differences(function):
 
 def test_choices_are_drawn_with_their_probabilities():
     probabilities = np.tile(np.array([0.5, 0.0, 0.2, 0.3], np.float32), (40_000, 1))
-    drawn = sampling.draw_choice(probabilities, np.random.default_rng(0))
-    assert drawn.shape == (40_000, 1)
-    counts = np.bincount(drawn[:, 0].astype(int), minlength=4)
+    sampled = sampling.sample_choice(probabilities, np.random.default_rng(0))
+    assert sampled.shape == (40_000, 1)
+    counts = np.bincount(sampled[:, 0].astype(int), minlength=4)
     assert counts[1] == 0
     expected = 40_000 * probabilities[0]
     chi_squared = np.sum((counts - expected)[[0, 2, 3]] ** 2 / expected[[0, 2, 3]])

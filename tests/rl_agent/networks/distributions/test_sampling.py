@@ -7,11 +7,11 @@ from rl_agent.networks.distributions import sampling
 
 def test_draws_follow_the_normal_truncated_at_three_standard_deviations():
     mean, std = np.full((200_000, 1), 2.0), np.array([0.5])
-    z = (sampling.draw(mean, std, np.random.default_rng(0)) - mean) / std
+    z = (sampling.sample(mean, std, np.random.default_rng(0)) - mean) / std
     assert np.abs(z).max() <= 3.0
     assert np.abs(z).max() > 2.95
     assert scipy.stats.kstest(z[:, 0], scipy.stats.truncnorm(-3, 3).cdf).pvalue > 1e-3
-    # an untruncated normal would have had hundreds of draws outside
+    # an untruncated normal would have had hundreds of samples outside
     assert scipy.stats.norm.sf(3.0) * 2 * len(z) > 400
 
 

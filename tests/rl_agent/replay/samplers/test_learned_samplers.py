@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from rl_agent.normalization.spaces import Sizes
-from rl_agent.replay import Drawn, Episode, EpisodeMemory, Source
+from rl_agent.replay import Episode, EpisodeMemory, SampledBatch, Source
 from rl_agent.replay.samplers.ero import EROSampler
 from rl_agent.replay.samplers.features import FEATURES, Features, Findings
 from rl_agent.replay.samplers.ners import NERSSampler
 from rl_agent.replay.samplers.performance import Performance
 from rl_agent.replay.samplers.score_network import ScoreNetwork
+from rl_agent.replay.storage import EXPERIENCE
 
 CAPACITY = 40
 MEAN, PER_STD = np.array([0.3, -0.2], np.float32), np.array([1.5, 0.5], np.float32)
@@ -19,18 +20,18 @@ MEAN, PER_STD = np.array([0.3, -0.2], np.float32), np.array([1.5, 0.5], np.float
 def a_memory(choices=0, lengths=(9, 14, 12), seed=0):
     memory, rng = EpisodeMemory(CAPACITY, 2, 1, choices), np.random.default_rng(seed)
     for length in lengths:
-        draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+        sample = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
         memory.add(
             Episode(
-                observation=draw(length, 2),
+                observation=sample(length, 2),
                 action=rng.integers(0, choices, (length, 1)).astype(np.float32)
                 if choices
-                else draw(length, 1),
+                else sample(length, 1),
                 behaviour_mean=np.ones((length, choices or 1), np.float32),
                 behaviour_std=np.ones((length, 0 if choices else 1), np.float32),
-                reward=draw(length),
-                value=draw(length),
-                final_observation=draw(2),
+                reward=sample(length),
+                value=sample(length),
+                final_observation=sample(2),
                 final_value=0.0,
                 terminated=True,
             ),
@@ -47,7 +48,7 @@ def source_of(memory):
 def a_ners(memory, *, names=FEATURES, has_context=True, choices=0, seed=0, steps=16):
     features = Features(names, Sizes(2, 1, choices))
     network = ScoreNetwork(features.size, np.random.default_rng(seed), has_context=has_context)
-    return NERSSampler(memory.capacity, 0.5, features, network, 1e-3, steps)
+    return NERSSampler(memory.storage.capacity, 0.5, features, network, 1e-3, steps)
 
 
 def by_torch(network, features, weights=None):
@@ -69,22 +70,30 @@ def by_torch(network, features, weights=None):
 def test_features_are_those_of_equation_2(choices):
     memory = a_memory(choices, (9, 14, 12, 11))  # the first episode has left again
     findings, rng = Findings(CAPACITY), np.random.default_rng(1)
-    source, places = source_of(memory), memory.places()[[0, 5, 13, 14, 24, 36]]
-    seen = places[1:4]
+    source, indices = source_of(memory), memory.storage.indices()[[0, 5, 13, 14, 24, 36]]
+    seen = indices[1:4]
     errors, values = rng.normal(size=3).astype(np.float32), rng.normal(size=3).astype(np.float32)
-    findings.take(Drawn(source, seen, errors, values, errors))
-    found = Features(FEATURES, Sizes(2, 1, choices))(source, places, findings)
-    for row, k in zip(found, places, strict=True):
-        e = memory.rows(np.array([k]))[0]
-        last = memory.position[k] + 1 == memory.length[e]
-        after = memory.final_observation[e] if last else memory.observation[(k + 1) % CAPACITY]
-        action = np.eye(choices)[int(memory.action[k, 0])] if choices else np.tanh(memory.action[k])
-        number = 46 - 37 + list(memory.places()).index(k)
+    findings.take(SampledBatch(source, seen, errors, values, errors))
+    found = Features(FEATURES, Sizes(2, 1, choices))(source, indices, findings)
+    for row, k in zip(found, indices, strict=True):
+        e = memory.storage.rows(np.array([k]))[0]
+        last = memory.storage.position[k] + 1 == memory.storage.length[e]
+        after = (
+            memory.storage.final_observation[e]
+            if last
+            else memory.storage.observation[(k + 1) % CAPACITY]
+        )
+        action = (
+            np.eye(choices)[int(memory.storage.action[k, 0])]
+            if choices
+            else np.tanh(memory.storage.action[k])
+        )
+        number = 46 - 37 + list(memory.storage.indices()).index(k)
         known = list(seen).index(k) if k in seen else None
         expected = [
-            *np.tanh((memory.observation[k] - MEAN) * PER_STD),
+            *np.tanh((memory.storage.observation[k] - MEAN) * PER_STD),
             *action,
-            np.tanh(memory.reward[k] / 2.0),
+            np.tanh(memory.storage.reward[k] / 2.0),
             *np.tanh((after - MEAN) * PER_STD),
             np.tanh(number / 46),
             1.0 if known is None else np.tanh(errors[known]),
@@ -99,7 +108,7 @@ def test_every_feature_can_be_left_out():
     for name in FEATURES:
         features = Features([other for other in FEATURES if other != name], Sizes(2, 1))
         assert full - features.size == (2 if "state" in name else 1)
-        assert features(source_of(memory), memory.places(), Findings(CAPACITY)).shape == (
+        assert features(source_of(memory), memory.storage.indices(), Findings(CAPACITY)).shape == (
             35,
             features.size,
         )
@@ -140,24 +149,24 @@ def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
     sampler = a_ners(memory)
     source = source_of(memory)
     for _ in range(3):
-        places = sampler.draw(memory, 8, rng)
+        indices = sampler.sample(memory.storage, 8, rng)
         errors = rng.normal(size=8).astype(np.float32)
-        sampler.learn(Drawn(source, places, errors, errors, errors))
-    chosen = memory.places()[3:11]
+        sampler.learn(SampledBatch(source, indices, errors, errors, errors))
+    chosen = memory.storage.indices()[3:11]
     stored = sampler._priorities.error.copy()
     scores = sampler.network(sampler._features(source, chosen, sampler._findings)).copy()
 
     def mean_log_chance(sigma):
         priority = stored.copy()
         priority[chosen] = sigma
-        share = priority**0.5 / np.sum(priority[memory.places()] ** 0.5)
+        share = priority**0.5 / np.sum(priority[memory.storage.indices()] ** 0.5)
         return np.log(share[chosen]).mean()
 
     numeric = [
         (mean_log_chance(scores + h) - mean_log_chance(scores - h)) / 2e-5
         for h in 1e-5 * np.eye(8)  # of one score each
     ]
-    np.testing.assert_allclose(sampler.log_chance_slopes(scores, chosen), numeric, rtol=1e-4)
+    np.testing.assert_allclose(sampler.grad_log_chances(scores, chosen), numeric, rtol=1e-4)
 
 
 def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
@@ -165,29 +174,31 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
     sampler, source = a_ners(memory), source_of(memory)
     priority = np.ones(CAPACITY)  # new steps have 1
     for _ in range(5):
-        places = sampler.draw(memory, 8, rng)
-        chance = priority[places] ** 0.5 / np.sum(priority[memory.places()] ** 0.5)
+        indices = sampler.sample(memory.storage, 8, rng)
+        chance = priority[indices] ** 0.5 / np.sum(priority[memory.storage.indices()] ** 0.5)
         weights = (1.0 / (35 * chance)) ** 0.4
-        np.testing.assert_allclose(sampler.weights(places, 0.4), weights / weights.max(), rtol=1e-5)
-        errors = rng.normal(size=8).astype(np.float32)
-        sampler.learn(Drawn(source, places, errors, errors, errors))
-        # a step that was drawn twice has two equal features, so two equal scores
-        priority[places] = by_torch(
-            sampler.network, sampler._features(source, places, sampler._findings)
+        np.testing.assert_allclose(
+            sampler.weights(indices, 0.4), weights / weights.max(), rtol=1e-5
         )
-        np.testing.assert_allclose(sampler._priorities.error[places], priority[places], rtol=1e-4)
+        errors = rng.normal(size=8).astype(np.float32)
+        sampler.learn(SampledBatch(source, indices, errors, errors, errors))
+        # a step that was sampled twice has two equal features, so two equal scores
+        priority[indices] = by_torch(
+            sampler.network, sampler._features(source, indices, sampler._findings)
+        )
+        np.testing.assert_allclose(sampler._priorities.error[indices], priority[indices], rtol=1e-4)
         assert sampler._tree[1] == pytest.approx(
-            np.sum(sampler._priorities.error[memory.places()] ** 0.5)
+            np.sum(sampler._priorities.error[memory.storage.indices()] ** 0.5)
         )
 
 
 def test_an_update_is_a_step_up_the_gradient_of_equation_7():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler, source = a_ners(memory, steps=100), source_of(memory)
-    places = sampler.draw(memory, 8, rng)
+    indices = sampler.sample(memory.storage, 8, rng)
     errors = rng.normal(size=8).astype(np.float32)
-    sampler.learn(Drawn(source, places, errors, errors, errors))
-    before, chosen = sampler.network.weights.copy(), np.unique(places)
+    sampler.learn(SampledBatch(source, indices, errors, errors, errors))
+    before, chosen = sampler.network.weights.copy(), np.unique(indices)
     sampler.reward(source, 2.5, rng)
     weights = torch.tensor(before, dtype=torch.float64, requires_grad=True)
     sigma = by_torch(sampler.network, sampler._features(source, chosen, sampler._findings), weights)
@@ -199,68 +210,64 @@ def test_an_update_is_a_step_up_the_gradient_of_equation_7():
         np.sign(sampler.network.weights - before), -np.sign(sampler.network.gradient)
     )
     again = sampler.network.weights.copy()
-    sampler.reward(source, 1.0, rng)  # nothing was drawn since
-    sampler.draw(memory, 8, rng)
+    sampler.reward(source, 1.0, rng)  # nothing was sampled since
+    sampler.sample(memory.storage, 8, rng)
     sampler.reward(source, 0.0, rng)
     np.testing.assert_array_equal(sampler.network.weights, again)
 
 
 def test_steps_that_made_the_agent_better_are_scored_higher():
-    """The agent is as good as the share of positive rewards among what it drew: so the scores must part them."""
+    """The agent is as good as the share of positive rewards among what it sampled: so the scores must part them."""
     memory, rng = a_memory(), np.random.default_rng(0)
     features = Features(("reward",), Sizes(2, 1))
     network = ScoreNetwork(1, rng, local=False, has_context=False, hidden=(16,))
     sampler, source = NERSSampler(CAPACITY, 0.5, features, network, 3e-3, 8), source_of(memory)
-    places, good, before = memory.places(), memory.reward > 0, 0.5
+    indices, good, before = memory.storage.indices(), memory.storage.reward > 0, 0.5
     for _ in range(400):
-        drawn = sampler.draw(memory, 8, rng)
-        sampler.learn(Drawn(source, drawn, *np.zeros((3, 8), np.float32)))
-        now = good[drawn].mean()
+        sampled = sampler.sample(memory.storage, 8, rng)
+        sampler.learn(SampledBatch(source, sampled, *np.zeros((3, 8), np.float32)))
+        now = good[sampled].mean()
         sampler.reward(source, now - before, rng)
         before = now
-    scores = sampler.network(sampler._features(source, places, sampler._findings))
-    assert scores[good[places]].mean() > 1.5 * scores[~good[places]].mean()
+    scores = sampler.network(sampler._features(source, indices, sampler._findings))
+    assert scores[good[indices]].mean() > 1.5 * scores[~good[indices]].mean()
 
 
 def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
-    assert set(sampler.draw(memory, 2000, rng)) == set(memory.places())
+    assert set(sampler.sample(memory.storage, 2000, rng)) == set(memory.storage.indices())
     sampler.score[:] = rng.uniform(size=CAPACITY).astype(np.float32)
     passed = np.zeros(CAPACITY)
     for _ in range(3000):
         sampler.reward(source_of(memory), 0.0, rng)
-        passed[memory.places(sampler.masked)] += 1
+        passed[memory.storage.indices(sampler.masked)] += 1
     spread = np.sqrt(sampler.score * (1 - sampler.score) / 3000)
     assert (
-        np.abs(passed / 3000 - sampler.score)[memory.places()]
-        < 4.5 * spread[memory.places()] + 1e-9
+        np.abs(passed / 3000 - sampler.score)[memory.storage.indices()]
+        < 4.5 * spread[memory.storage.indices()] + 1e-9
     ).all()
-    chances = sampler.score[memory.places()].astype(float)
+    chances = sampler.score[memory.storage.indices()].astype(float)
     share = chances.sum() ** 2 / (len(chances) * (chances**2).sum())
-    assert sampler.effective_share(memory) == pytest.approx(share)
-    # the oldest episode leaves, a new one comes; what may be drawn is counted by hand
-    old = {k for k in memory.places(sampler.masked) if memory.serial[k] > 0}
+    assert sampler.effective_share(memory.storage) == pytest.approx(share)
+    # the oldest episode leaves, a new one comes; what may be sampled is counted by hand
+    old = {k for k in memory.storage.indices(sampler.masked) if memory.storage.episode_id[k] > 0}
     newest = a_memory(lengths=(11,), seed=5)
     memory.add(
         Episode(
-            **{
-                name: getattr(newest, name)[:11]
-                for name in ("observation", "action", "reward", "value")
-            },
-            behaviour_mean=newest.behaviour_mean[:11],
-            behaviour_std=newest.behaviour_std[:11],
-            final_observation=newest.final_observation[0],
+            **{name: getattr(newest.storage, name)[:11] for name in EXPERIENCE},
+            value=newest.values.value[:11],
+            final_observation=newest.storage.final_observation[0],
             final_value=0.0,
             terminated=True,
         ),
         0.9,
         1.0,
     )
-    allowed = old | set(memory.places()[-11:])
-    drawn = sampler.draw(memory, 400 * len(allowed), rng)
-    assert set(drawn) == allowed
-    counts = np.bincount(drawn)[sorted(allowed)]
+    allowed = old | set(memory.storage.indices()[-11:])
+    sampled = sampler.sample(memory.storage, 400 * len(allowed), rng)
+    assert set(sampled) == allowed
+    counts = np.bincount(sampled)[sorted(allowed)]
     assert np.abs(counts - 400).max() < 5 * 20
 
 
@@ -268,7 +275,7 @@ def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
     sampler.score[:] = 0.5
-    sampler.evaluated_end = memory.added  # nothing is new
+    sampler.evaluated_end = memory.storage.added  # nothing is new
     sampler.reward(source_of(memory), 0.0, rng)
     numbers, phi = np.arange(35), rng.uniform(0.1, 0.9, 35)
     mask = np.isin(numbers, sampler.masked)
@@ -277,7 +284,7 @@ def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
     numeric = [
         (log_likelihood(phi + h) - log_likelihood(phi - h)) / 2e-6 for h in 1e-6 * np.eye(35)
     ]
-    np.testing.assert_allclose(sampler.log_mask_slopes(phi, numbers), numeric, rtol=1e-4)
+    np.testing.assert_allclose(sampler.grad_log_mask(phi, numbers), numeric, rtol=1e-4)
 
 
 def test_performance_is_the_change_of_the_mean_over_some_episodes():

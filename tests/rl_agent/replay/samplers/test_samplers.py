@@ -6,10 +6,10 @@ from learners import source_of
 from rl_agent import AgentConfig
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import (
-    Drawn,
     Episode,
     EpisodeMemory,
     EpochSampler,
+    SampledBatch,
     SegmentSampler,
     UniformSampler,
     make_sampler,
@@ -51,9 +51,9 @@ def filled(capacity=40, *lengths):
     return memory
 
 
-def found(sampler, memory, places, errors):
+def found(sampler, memory, indices, errors):
     """Tell a sampler what an update found out."""
-    sampler.learn(Drawn(source_of(memory), places, errors, np.zeros_like(errors), errors))
+    sampler.learn(SampledBatch(source_of(memory), indices, errors, np.zeros_like(errors), errors))
 
 
 def is_plausible(counts, probabilities):
@@ -63,69 +63,73 @@ def is_plausible(counts, probabilities):
 
 def test_uniform_draws_are_uniform():
     memory, rng = filled(), np.random.default_rng(0)
-    drawn = UniformSampler().draw(memory, 64_000, rng)
-    assert is_plausible(np.bincount(drawn, minlength=40)[:32], np.full(32, 1 / 32))
+    sampled = UniformSampler().sample(memory.storage, 64_000, rng)
+    assert is_plausible(np.bincount(sampled, minlength=40)[:32], np.full(32, 1 / 32))
 
 
 def test_a_share_of_the_draws_takes_episodes_alike_whatever_their_length():
     memory, rng = filled(40, 10, 4, 20), np.random.default_rng(0)
     add(memory, 8, 3.0)  # the first one has to go, and this one lies across the end of the ring
-    drawn = UniformSampler(0.25).draw(memory, 64_000, rng)
+    sampled = UniformSampler(0.25).sample(memory.storage, 64_000, rng)
     each = np.array([4, 20, 8])
     expected = 0.75 / 32 + 0.25 / 3 / np.repeat(each, each)
-    assert is_plausible(np.bincount(memory.numbers(drawn) - 10, minlength=32), expected)
-    alone = UniformSampler(1.0).draw(memory, 60_000, rng)
-    assert is_plausible(np.bincount(memory.serial[alone], minlength=4)[1:], np.full(3, 1 / 3))
+    assert is_plausible(np.bincount(memory.storage.step_ids(sampled) - 10, minlength=32), expected)
+    alone = UniformSampler(1.0).sample(memory.storage, 60_000, rng)
+    assert is_plausible(
+        np.bincount(memory.storage.episode_id[alone], minlength=4)[1:], np.full(3, 1 / 3)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
     memory, rng = filled(), np.random.default_rng(1)
     sampler = KINDS[kind](40, 0.7)
-    places = memory.places()
-    sampler.draw(memory, 1, rng)
+    indices = memory.storage.indices()
+    sampler.sample(memory.storage, 1, rng)
     errors = rng.lognormal(0, 1.5, 32).astype(np.float32) * rng.choice([-1, 1], 32).astype(
         np.float32
     )
-    found(sampler, memory, places, errors)
+    found(sampler, memory, indices, errors)
     if kind == "proportional":
         priority = np.abs(errors.astype(float)) + 1e-6
     else:
         priority = 1.0 / scipy.stats.rankdata(-np.abs(errors))
-        for _ in range(SORT_INTERVAL - 1):  # the next draw sorts
-            sampler.draw(memory, 1, rng)
+        for _ in range(SORT_INTERVAL - 1):  # the next sample sorts
+            sampler.sample(memory.storage, 1, rng)
     probabilities = priority**0.7 / np.sum(priority**0.7)
-    # a draw for each batch: the segments of one batch are not independent
-    drawn = np.concatenate([sampler.draw(memory, 1, rng) for _ in range(20_000)])
-    counts = np.bincount(drawn, minlength=40)
+    # a sample for each batch: the segments of one batch are not independent
+    sampled = np.concatenate([sampler.sample(memory.storage, 1, rng) for _ in range(20_000)])
+    counts = np.bincount(sampled, minlength=40)
     assert counts[32:].sum() == 0
     assert is_plausible(counts[:32], probabilities)
     # and a whole batch takes each step about as often as its probability says
-    batch = np.concatenate([sampler.draw(memory, 50, rng) for _ in range(1000)])
+    batch = np.concatenate([sampler.sample(memory.storage, 50, rng) for _ in range(1000)])
     np.testing.assert_allclose(np.bincount(batch, minlength=32) / 50_000, probabilities, atol=0.008)
 
-    weights = sampler.weights(places, 0.4)
+    weights = sampler.weights(indices, 0.4)
     expected = (32 * probabilities) ** -0.4
     np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-5)
-    # two draws are the same step n sum p^2 times as often as uniform ones
-    assert 1.0 / sampler.effective_share(memory) == pytest.approx(32 * (probabilities**2).sum())
+    # two samples are the same step n sum p^2 times as often as uniform ones
+    assert 1.0 / sampler.effective_share(memory.storage) == pytest.approx(
+        32 * (probabilities**2).sum()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
     memory, rng = filled(), np.random.default_rng(2)
     sampler = KINDS[kind](40, 0.6)
-    places = memory.places()
-    sampler.draw(memory, 1, rng)
-    found(sampler, memory, places, rng.lognormal(0, 1, 32).astype(np.float32))
+    indices = memory.storage.indices()
+    sampler.sample(memory.storage, 1, rng)
+    found(sampler, memory, indices, rng.lognormal(0, 1, 32).astype(np.float32))
     quantity = rng.normal(size=40)
-    drawn = np.concatenate([sampler.draw(memory, 32, rng) for _ in range(4000)])
-    weights = sampler.weights(drawn, 1.0)
-    assert np.average(quantity[drawn], weights=weights) == pytest.approx(
+    sampled = np.concatenate([sampler.sample(memory.storage, 32, rng) for _ in range(4000)])
+    weights = sampler.weights(sampled, 1.0)
+    assert np.average(quantity[sampled], weights=weights) == pytest.approx(
         quantity[:32].mean(), abs=0.03
     )
     # without the weights it is another one
-    assert abs(quantity[drawn].mean() - quantity[:32].mean()) > 0.03
+    assert abs(quantity[sampled].mean() - quantity[:32].mean()) > 0.03
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -135,12 +139,12 @@ def test_priorities_follow_what_is_stored_and_forgotten(kind):
     for tag in range(200):
         add(memory, int(rng.integers(1, 15)), tag)
         for _ in range(int(rng.integers(0, 3))):
-            drawn = sampler.draw(memory, 16, rng)
-            assert np.isin(drawn, memory.places()).all()
-            found(sampler, memory, drawn, rng.normal(size=16).astype(np.float32) * 0.01)
+            sampled = sampler.sample(memory.storage, 16, rng)
+            assert np.isin(sampled, memory.storage.indices()).all()
+            found(sampler, memory, sampled, rng.normal(size=16).astype(np.float32) * 0.01)
     known = sampler._priorities.error
-    stored = np.isin(np.arange(40), memory.places())
-    sampler.draw(memory, 1, rng)
+    stored = np.isin(np.arange(40), memory.storage.indices())
+    sampler.sample(memory.storage, 1, rng)
     assert (known[stored] > 0).all()
     assert not known[~stored].any()
     if kind == "proportional":
@@ -153,11 +157,11 @@ def test_priorities_follow_what_is_stored_and_forgotten(kind):
 def test_new_steps_come_first(kind):
     memory, rng = filled(40, 20), np.random.default_rng(4)
     sampler = KINDS[kind](40, 1.5)
-    sampler.draw(memory, 16, rng)
-    found(sampler, memory, memory.places(), np.full(20, 1e-3, np.float32))
+    sampler.sample(memory.storage, 16, rng)
+    found(sampler, memory, memory.storage.indices(), np.full(20, 1e-3, np.float32))
     add(memory, 5)
-    drawn = sampler.draw(memory, 1000, rng)
-    assert np.mean(drawn >= 20) > 0.75  # by rank 1.76 of 2.22, whatever the errors
+    sampled = sampler.sample(memory.storage, 1000, rng)
+    assert np.mean(sampled >= 20) > 0.75  # by rank 1.76 of 2.22, whatever the errors
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -165,12 +169,14 @@ def test_a_restored_sampler_draws_the_same(kind):
     memory, rng = filled(), np.random.default_rng(5)
     sampler = KINDS[kind](40, 0.7)
     for _ in range(7):
-        drawn = sampler.draw(memory, 8, rng)
-        found(sampler, memory, drawn, rng.normal(size=8).astype(np.float32))
+        sampled = sampler.sample(memory.storage, 8, rng)
+        found(sampler, memory, sampled, rng.normal(size=8).astype(np.float32))
     other = KINDS[kind](40, 0.7)
-    other.restore(memory, {name: array.copy() for name, array in sampler.save().items()})
+    other.restore(memory.storage, {name: array.copy() for name, array in sampler.save().items()})
     for seed in range(200):
-        pair = [one.draw(memory, 8, np.random.default_rng(seed)) for one in (sampler, other)]
+        pair = [
+            one.sample(memory.storage, 8, np.random.default_rng(seed)) for one in (sampler, other)
+        ]
         np.testing.assert_array_equal(*pair)
         np.testing.assert_array_equal(sampler.weights(pair[0], 0.4), other.weights(pair[0], 0.4))
         for one in (sampler, other):
@@ -183,17 +189,20 @@ def test_a_restored_sampler_draws_the_same(kind):
 def test_to_ask_for_the_effective_share_changes_no_draw(kind):
     asked, silent = KINDS[kind](40, 0.7), KINDS[kind](40, 0.7)
     memory = filled(40, 12)
-    assert np.isnan(asked.effective_share(memory))  # nothing has been drawn
+    assert np.isnan(asked.effective_share(memory.storage))  # nothing has been sampled
     for seed in range(60):
         rngs = [np.random.default_rng(seed) for _ in range(2)]
         errors = np.random.default_rng(seed + 1000).normal(size=8).astype(np.float32)
-        pair = [one.draw(memory, 8, rng) for one, rng in zip((asked, silent), rngs, strict=True)]
+        pair = [
+            one.sample(memory.storage, 8, rng)
+            for one, rng in zip((asked, silent), rngs, strict=True)
+        ]
         np.testing.assert_array_equal(*pair)
         for one in (asked, silent):
             found(one, memory, pair[0], errors)
-        assert 1 / 40 <= asked.effective_share(memory) <= 1.0
+        assert 1 / 40 <= asked.effective_share(memory.storage) <= 1.0
         add(memory, seed % 7 + 1)
-        asked.effective_share(memory)
+        asked.effective_share(memory.storage)
 
 
 def test_uniform_draws_have_no_effective_share():
@@ -202,26 +211,26 @@ def test_uniform_draws_have_no_effective_share():
 
 def test_an_epoch_takes_every_step_once_in_a_new_order():
     sampler, rng = EpochSampler(), np.random.default_rng(0)
-    places = np.arange(100, 113)
-    sampler.begin(places, 3)
+    indices = np.arange(100, 113)
+    sampler.begin(indices, 3)
     assert sampler.left(4) == 9
     orders = []
     for _ in range(3):
-        drawn = np.concatenate([sampler.draw(None, 4, rng) for _ in range(3)])
-        assert len(set(drawn)) == 12
-        assert np.isin(drawn, places).all()
-        orders.append(tuple(drawn))
+        sampled = np.concatenate([sampler.sample(None, 4, rng) for _ in range(3)])
+        assert len(set(sampled)) == 12
+        assert np.isin(sampled, indices).all()
+        orders.append(tuple(sampled))
     assert len(set(orders)) == 3
     assert sampler.left(4) == 0
     with pytest.raises(ValueError, match="every step has been taken"):
-        sampler.draw(None, 4, rng)
+        sampler.sample(None, 4, rng)
 
 
 def test_stretches_end_anywhere_in_equally_likely_episodes():
     memory, rng = filled(60, 4, 30, 10), np.random.default_rng(0)
-    ends = SegmentSampler(10, None).draw(memory, 60_000, rng)
+    ends = SegmentSampler(10, None).sample(memory.storage, 60_000, rng)
     assert (ends[ends < 4] == 3).all()  # a short episode is taken whole
-    assert is_plausible(np.bincount(memory.rows(ends), minlength=3), np.full(3, 1 / 3))
+    assert is_plausible(np.bincount(memory.storage.rows(ends), minlength=3), np.full(3, 1 / 3))
     inside = ends[(ends >= 4) & (ends < 34)]
     assert is_plausible(np.bincount(inside - 4, minlength=30)[9:], np.full(21, 1 / 21))
     assert inside.min() == 4 + 9
@@ -231,8 +240,8 @@ def test_on_policy_calls_alternate_with_poisson_many_replays():
     memory, rng = filled(200, *([5] * 40)), np.random.default_rng(0)
     sampler, gaps, since = SegmentSampler(5, 4.0), [], 0
     for _ in range(20_000):
-        sampler.next_serial = 37 if sampler.replays_left == 0 else 40  # as if three were new
-        rows = memory.rows(sampler.draw(memory, 3, rng))
+        sampler.next_id = 37 if sampler.replays_left == 0 else 40  # as if three were new
+        rows = memory.storage.rows(sampler.sample(memory.storage, 3, rng))
         if (rows == [37, 38, 39]).all():
             gaps.append(since)
             since = 0
@@ -245,13 +254,18 @@ def test_on_policy_calls_alternate_with_poisson_many_replays():
 def test_an_on_policy_call_cuts_episodes_into_segments_and_leaves_a_backlog_to_the_next():
     memory, rng = filled(60, 4, 13, 10, 5), np.random.default_rng(0)
     sampler = SegmentSampler(5, 0.0)
-    assert sampler.draw(memory, 1, rng).tolist() == [3, 16, 11, 6]  # 6 ends the short first segment
-    assert sampler.draw(memory, 1, rng).tolist() == [26, 21, 31]
-    sampler.prepare(memory)
+    assert sampler.sample(memory.storage, 1, rng).tolist() == [
+        3,
+        16,
+        11,
+        6,
+    ]  # 6 ends the short first segment
+    assert sampler.sample(memory.storage, 1, rng).tolist() == [26, 21, 31]
+    sampler.prepare(memory.storage)
     assert sampler.replays_left == 1  # nothing is new
     add(memory, 2)
-    assert len(sampler.draw(memory, 6, rng)) == 6
-    assert sampler.draw(memory, 6, rng).tolist() == [33]
+    assert len(sampler.sample(memory.storage, 6, rng)) == 6
+    assert sampler.sample(memory.storage, 6, rng).tolist() == [33]
 
 
 def test_the_settings_choose_the_sampler():
@@ -279,4 +293,4 @@ def test_the_settings_choose_the_sampler():
 )
 def test_nothing_can_be_drawn_from_an_empty_memory(sampler):
     with pytest.raises(ValueError, match="empty memory"):
-        sampler.draw(EpisodeMemory(9, 1, 1), 2, np.random.default_rng(0))
+        sampler.sample(EpisodeMemory(9, 1, 1).storage, 2, np.random.default_rng(0))

@@ -1,0 +1,258 @@
+"""What the networks said last of every stored step: values, importance weights, value targets, far-policy flags.
+
+Per step these are V, A (where it has a closed form), rho, D_KL(mu || pi), V_tbc and whether the step is far-policy; per
+episode the value of its final observation: 0 after termination, V(s_T) after truncation, computed when the episode ends
+and again at every full sweep. They lie beside the steps, at the same ring indices, and are as old as the last gradient
+step that sampled the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.replay import targets
+from rl_agent.replay.refer import is_near_policy
+from rl_agent.replay.storage import Episode, EpisodeStorage, in_larger_table
+from rl_agent.runtime.jit import compiled
+
+__all__ = ["StoredValues"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class StoredValues:
+    """Estimates of the networks about the steps of a storage.
+
+    Parameters
+    ----------
+    storage
+        The steps.
+    trace_decay
+        Lambda of the value targets (``rl_agent/replay/targets.py``).
+
+    Attributes
+    ----------
+    value, advantage, rho, kl, v_tbc, far
+        Ring arrays, shape (capacity,).
+    final_value
+        Value of the final observation of each episode, by rows of the episode table.
+    n_far
+        Number of experiences whose ``far`` flag is set.
+    """
+
+    STEP_FIELDS = ("value", "advantage", "rho", "v_tbc", "kl", "far")
+
+    def __init__(self, storage: EpisodeStorage, trace_decay: float = 1.0) -> None:
+        self._storage, self.trace_decay = storage, np.float32(trace_decay)
+        capacity = storage.capacity
+        self.value = np.zeros(capacity, np.float32)
+        self.advantage = np.zeros(capacity, np.float32)
+        self.rho = np.zeros(capacity, np.float32)
+        self.v_tbc = np.zeros(capacity, np.float32)
+        self.kl = np.zeros(capacity, np.float32)
+        self.far = np.zeros(capacity, np.bool_)
+        self.final_value = np.zeros(len(storage.start), np.float32)
+        self.n_far = 0
+
+    def add(
+        self, rows: I64, episodes: Sequence[Episode], gamma: float, reward_scale: float
+    ) -> None:
+        """Take what acting found out about episodes that were just stored in ``rows``.
+
+        The steps start with rho = 1 and KL = 0: the policy that acted is the current one, give or take the gradient
+        steps taken meanwhile.
+        """
+        for row, episode in zip(rows, episodes, strict=True):
+            indices = self._storage.episode_indices(row)
+            self.final_value[row] = episode.final_value
+            self.value[indices] = episode.value
+            self.advantage[indices] = 0.0
+            self.rho[indices] = 1.0
+            self.kl[indices] = 0.0
+            self.far[indices] = False
+        self._sweep_rows(rows, gamma, reward_scale)
+
+    def forget(self, indices: I64) -> None:
+        """Count the steps at ``indices`` no longer, which are no longer stored."""
+        self.n_far -= int(np.count_nonzero(self.far[indices]))
+
+    def double_table(self) -> None:
+        """Follow the storage, which is about to double its episode table."""
+        ids = np.arange(self._storage.first_id, self._storage.next_id)
+        self.final_value = in_larger_table(self.final_value, ids)
+
+    def store(
+        self,
+        indices: I64,
+        value: F32,
+        rho: F32,
+        kl: F32,
+        far: Flags,
+        advantage: F32 | None = None,
+    ) -> None:
+        """Store what the networks now say about sampled steps (arguments of ``refresh``); V_tbc stays as it is."""
+        if self._storage.world > 1:
+            far = far & self._storage.is_present(indices)
+        stored = self.value, self.rho, self.kl, self.far
+        self.n_far += _store(indices, value, rho, kl, far, *stored)
+        if advantage is not None:
+            self.advantage[indices] = advantage
+
+    def refresh(
+        self,
+        indices: I64,
+        value: F32,
+        rho: F32,
+        kl: F32,
+        far: Flags,
+        gamma: float,
+        reward_scale: float,
+        advantage: F32 | None = None,
+    ) -> None:
+        """Store what the network now says about sampled steps, and correct V_tbc there and before.
+
+        Parameters
+        ----------
+        indices
+            Ring indices of the sampled steps, shape (B,); of a step sampled twice the last numbers count.
+        value, rho, kl, far
+            New V(s_t), importance weight, KL and far-policy flag, shape (B,).
+        gamma, reward_scale
+            Discount and scale of the value target.
+        advantage
+            New A(s_t, a_t), shape (B,), where it has a closed form.
+        """
+        self.store(indices, value, rho, kl, far, advantage)
+        storage, ordered = self._storage, np.sort(indices)
+        targets.sweep_sampled(
+            ordered,
+            storage.rows(ordered),
+            storage.position[ordered],
+            storage.start,
+            storage.length,
+            self.final_value,
+            storage.reward,
+            self.value,
+            self.advantage,
+            self.rho,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+            self.trace_decay,
+        )
+
+    def sweep(self, gamma: float, reward_scale: float) -> None:
+        """Recompute V_tbc of every stored step."""
+        self._sweep_rows(self._storage.all_rows(), gamma, reward_scale)
+
+    def estimate_advantages(
+        self, gamma: float, gae_lambda: float, reward_scale: float, *, standardise: bool
+    ) -> None:
+        """Write A_t of the generalised advantage estimate into ``advantage`` and V + A_t into ``v_tbc`` of every step.
+
+        Parameters
+        ----------
+        gamma, gae_lambda, reward_scale
+            Discount factor, lambda, and what rewards are divided by.
+        standardise
+            Whether A_t gets a mean of 0 and a standard deviation of 1 over all steps.
+        """
+        targets.lambda_returns(
+            self._storage.all_rows(),
+            self._storage.start,
+            self._storage.length,
+            self.final_value,
+            self._storage.reward,
+            self.value,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+            np.float32(gae_lambda),
+        )
+        indices = self._storage.indices()
+        advantage = self.v_tbc[indices] - self.value[indices]
+        if standardise:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        self.advantage[indices] = advantage
+
+    def classify(self, c_max: float) -> None:
+        """Set every far-policy flag again from the stored importance weights."""
+        indices = self._storage.indices()
+        far = ~is_near_policy(self.rho[indices], 1.0 / c_max, c_max)
+        self._set_far(indices, far)
+
+    def means(self) -> dict[str, float]:
+        """Means over the stored experiences: ``far_fraction``, ``kl`` and ``rho``; 0 where there are none."""
+        indices = self._storage.experiences()
+        stored = max(1, len(indices))
+        return {
+            "far_fraction": self.n_far / stored,
+            "kl": float(self.kl[indices].sum(dtype=np.float64)) / stored,
+            "rho": float(self.rho[indices].sum(dtype=np.float64)) / stored,
+        }
+
+    def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
+        """Arrays and counters that ``restore`` needs."""
+        indices, rows = self._storage.indices(), self._storage.all_rows()
+        arrays = {name: getattr(self, name)[indices] for name in self.STEP_FIELDS}
+        return arrays | {"final_value": self.final_value[rows]}, {"n_far": self.n_far}
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Take over the arrays of ``state``; the storage is the restored one."""
+        indices = self._storage.indices()
+        for name in self.STEP_FIELDS:
+            getattr(self, name)[indices] = arrays[name]
+        self.final_value[self._storage.all_rows()] = arrays["final_value"]
+        self._set_far(indices, self.far[indices])
+
+    def _set_far(self, indices: I64, far: Flags) -> None:
+        """Set the flags of all steps; those in which an agent took no part are none."""
+        far = far & self._storage.is_present(indices)
+        self.far[indices] = far
+        self.n_far = int(np.count_nonzero(far))
+
+    def _sweep_rows(self, rows: I64, gamma: float, reward_scale: float) -> None:
+        targets.sweep_all(
+            rows,
+            self._storage.start,
+            self._storage.length,
+            self.final_value,
+            self._storage.reward,
+            self.value,
+            self.advantage,
+            self.rho,
+            self.v_tbc,
+            np.float32(gamma),
+            np.float32(1.0 / reward_scale),
+            self.trace_decay,
+        )
+
+
+@compiled()
+def _store(
+    indices: I64,
+    value: F32,
+    rho: F32,
+    kl: F32,
+    far: Flags,
+    stored_value: F32,
+    stored_rho: F32,
+    stored_kl: F32,
+    stored_far: Flags,
+) -> int:
+    """Write refreshed numbers to their indices; returns by how much the number of far-policy steps grew."""
+    grown = 0
+    for b in range(indices.shape[0]):
+        k = indices[b]
+        stored_value[k] = value[b]
+        stored_rho[k] = rho[b]
+        stored_kl[k] = kl[b]
+        grown += int(far[b]) - int(stored_far[k])
+        stored_far[k] = far[b]
+    return grown

@@ -1,0 +1,158 @@
+"""What goes between a learner and the environments: checked inputs, sampled actions, outcomes, ended episodes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_agent.algorithms.algorithm import Algorithm
+from rl_agent.config import AgentConfig
+from rl_agent.normalization.spaces import Sizes
+from rl_agent.normalization.states import LARGEST_NUMBER, StateScale
+from rl_agent.replay import EpisodeMemory
+from rl_agent.rollout.behaviour import Behaviour
+from rl_agent.rollout.exploration import Exploration
+from rl_agent.rollout.inputs import Inputs, refuse
+from rl_agent.rollout.open_episodes import Decision, OpenEpisodes
+from rl_agent.rollout.storing import EpisodeStore
+from rl_agent.rollout.value_estimates import ValueEstimator
+
+__all__ = ["Collector", "Outcome"]
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Outcome(NamedTuple):
+    """Whose actions had an outcome, and which episodes ended with it.
+
+    Attributes
+    ----------
+    members
+        Numbers of the agents, those of a multi-agent environment one after the other, shape (n,).
+    terminated, has_ended
+        Whether the episode ended in a terminal state, and whether it ended at all, shape (n,).
+    """
+
+    members: I64
+    terminated: Flags
+    has_ended: Flags
+
+
+class Collector:
+    """Lets agents act in open episodes, and takes the outcomes.
+
+    Parameters
+    ----------
+    config, sizes
+        Settings of the learner, and sizes of the task.
+    agents
+        Number of agents served, numbered from 0.
+    algorithm, state_scale
+        The newest policy, and the scale of what it reads.
+    memory, values
+        Where ended episodes go, and what computes V where one is cut.
+    rng
+        Of the exploration.
+
+    Attributes
+    ----------
+    open_episodes, exploration, behaviour
+        The episodes that have not ended, the noise of actions, and what samples them.
+    store
+        Moves episodes to the memory.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        sizes: Sizes,
+        agents: int,
+        algorithm: Algorithm,
+        state_scale: StateScale,
+        memory: EpisodeMemory,
+        values: ValueEstimator,
+        rng: np.random.Generator,
+    ) -> None:
+        self._world, self._scale = sizes.world, state_scale
+        members = agents * sizes.world
+        self._inputs = Inputs(agents, sizes.world, sizes.observation)
+        self.open_episodes = OpenEpisodes(
+            members,
+            sizes.observation,
+            sizes.action,
+            algorithm.network.state_shape[0],
+            sizes.choices,
+            memory.storage.observation.dtype,
+        )
+        self.exploration = Exploration(config, members, sizes.action)
+        parts = self.open_episodes, self.exploration
+        self.behaviour = Behaviour(algorithm, state_scale, *parts, rng)
+        cooperative = {"is_cooperative": config.is_cooperative}
+        self.store = EpisodeStore(self.open_episodes, memory, values, **cooperative)
+
+    def checked(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> tuple[I64, F32]:
+        """Return agents, (n,), and their observations, joint ones of a multi-agent environment; refuse invalid ones."""
+        numbers = self._inputs.agents(agents)
+        return numbers, self._inputs.observations(numbers, observations)
+
+    def begin(self, agents: I64, observations: F32) -> None:
+        """Start episodes of checked agents with checked observations."""
+        members = self._inputs.members(agents)
+        self.open_episodes.begin(members, self._inputs.unpack(observations)[0])
+        self.exploration.begin(members)
+
+    def decide(self, agents: npt.ArrayLike, *, has_learned: bool) -> Decision:
+        """Sample actions for the current observations of agents; errors of ``Behaviour.decide``."""
+        members = self._inputs.members(self._inputs.agents(agents))
+        return self.behaviour.decide(members, has_learned=has_learned)
+
+    def issue(self, decision: Decision) -> int:
+        """Record sampled actions as issued; return for how many environments they are."""
+        self.behaviour.issue(decision)
+        return len(decision.agents) // self._world
+
+    def receive(
+        self,
+        agents: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        truncated: npt.ArrayLike,
+        observations: npt.ArrayLike,
+    ) -> Outcome:
+        """Check and record the outcomes of issued actions; arguments and errors of ``Learner.observe``."""
+        agents, observations = self.checked(agents, observations)
+        rewards, terminated = np.asarray(rewards, np.float32), np.asarray(terminated, np.bool_)
+        ended = terminated | np.asarray(truncated, np.bool_)
+        refuse(agents[~np.isfinite(rewards)], "sent a reward that is not finite")
+        members, episodes = self._inputs.members(agents), self.open_episodes
+        idle = members[~episodes.is_waiting[members]] // self._world
+        refuse(idle, "waits for no outcome: act first")
+        if self._world > 1:
+            observations, rewards, gone = self._inputs.unpack(observations)
+            terminated, ended = (np.repeat(x, self._world) for x in (terminated, ended))
+            terminated = terminated | gone
+        episodes.receive(members, rewards, observations, terminated & ~ended)
+        return Outcome(members, terminated, ended)
+
+    def withdraw(self, agents: npt.ArrayLike) -> tuple[int, I64]:
+        """Drop actions without outcome; return of how many environments, and whose episodes have steps to be stored."""
+        withdrawn, members = self.open_episodes.withdraw(
+            self._inputs.members(self._inputs.agents(agents))
+        )
+        return withdrawn // self._world, members
+
+    def are_learnable(self, observations: npt.ArrayLike) -> Flags:
+        """Tell which observations, shape (n, S), are within the limits of ``rl_agent/normalization/states.py``."""
+        array = np.asarray(observations, np.float32)
+        near = self._scale.are_near(self._inputs.unpack(array)[0])
+        fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
+        return np.asarray(fine & near.reshape(len(array), self._world).all(axis=1))
+
+    @property
+    def open_steps(self) -> int:
+        """Steps in open episodes, over all agents."""
+        return int(self.open_episodes.length.sum())
