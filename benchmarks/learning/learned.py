@@ -1,4 +1,4 @@
-"""What has an agent learned on the wake? Where it rests, what it pays, what the wake saves it, and when it acts.
+"""What has an agent learned on the wake? Where it rests, what effort it takes, what the wake saves, and when it acts.
 
     python benchmarks/learning/learned.py watch runs/figure6/SUITE/JOB --cells 32  # 24 episodes
     python benchmarks/learning/learned.py page                          # docs/studies/learned.md and its picture
@@ -156,11 +156,11 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)
     free = np.interp(tilt, ANGLES, found["drag_in_the_stream"])
     mean, stays = pushes.mean(axis=0), np.isfinite(place[:, -1, 0])
-    # the price of an episode's last action is not kept: that of the one before stands for it
-    paid = np.nansum((action**2).sum(axis=2), axis=1) + np.where(
+    # the effort of an episode's last action is not kept: that of the one before is taken for it
+    cost = np.nansum((action**2).sum(axis=2), axis=1) + np.where(
         stays, (action[:, -2] ** 2).sum(axis=1), 0.0
     )
-    returns = np.where(stays, 0.0, -100.0) - np.nan_to_num(paid)
+    returns = np.where(stays, 0.0, -100.0) - np.nan_to_num(cost)
     return {
         "survival": float(stays.mean()),
         "return": (float(returns.mean()), *bootstrap_interval(returns)),
@@ -168,10 +168,10 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
         "spread": settled.std(axis=0)[:2],
         "tilt": float(np.degrees(tilt.mean())),
         "deficit": float(1.0 - wake[i, j].mean()),
-        "price": float((pushes**2).sum(axis=1).mean()),
-        "price_of_the_mean": float((mean**2).sum()),
+        "effort": float((pushes**2).sum(axis=1).mean()),
+        "effort_of_the_mean": float((mean**2).sum()),
         "mean_action": mean,
-        "stream_price": float(((free / 0.5) ** 2).mean()),
+        "stream_effort": float(((free / 0.5) ** 2).mean()),
         "by_phase": by_phase(lift[..., 0], action),
     }
 
@@ -191,8 +191,8 @@ def table(studies: list[dict[str, Any]]) -> str:
             f"{100 * n['survival']:.0f} %",
             "{:.1f} [{:.1f}, {:.1f}]".format(*n["return"]),
             pair(*n["place"]), pair(*n["spread"]), f"{n['tilt']:.0f} degrees", f"{n['deficit']:.2f}",
-            f"{n['price']:.3f}", f"{n['price_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
-            f"{n['stream_price']:.2f}",
+            f"{n['effort']:.3f}", f"{n['effort_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
+            f"{n['stream_effort']:.2f}",
         ]  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)

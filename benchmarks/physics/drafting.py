@@ -1,13 +1,12 @@
-"""Where in the wake does it cost little to stay? The ellipse held at many places, and what holding it takes.
+"""Where in the wake does it take little effort to stay? The ellipse fixed at many places, and the force that it takes.
 
     python benchmarks/physics/drafting.py run --cells 16 32            # what is missing; a file for each resolution
     python benchmarks/physics/drafting.py run --cells 16 --sides slip  # in another box: CELLS_SIDES.json
     python benchmarks/physics/drafting.py page                         # docs/studies/drafting.md and its picture
 
-The price of a place is the mean of |a|^2 for an agent that holds still there: a is the force over 0.5 and the torque
-over 0.05, averaged over each action (one D/U), with the opposite sign to what the flow does. ``mean`` is the part of
-it that the mean force alone would cost; the rest is the vortices passing by. Raw results:
-benchmarks/results/drafting/.
+The effort at a place is the mean of |a|^2 for an agent that stays fixed there: a is the force over 0.5 and the torque
+over 0.05, averaged over each action (one D/U), opposite to the force of the flow. ``effort_of_the_mean`` is that of the
+mean force alone; the rest is due to passing vortices. Raw results: benchmarks/results/drafting/.
 """
 
 from __future__ import annotations
@@ -92,8 +91,8 @@ def study(cells: int, sides: str) -> dict[str, Any]:
         "sides": sides,
         "places": everywhere.tolist(),
         "mean_action": (-acted.mean(axis=1)).tolist(),
-        "price": (acted**2).sum(axis=2).mean(axis=1).tolist(),
-        "price_of_the_mean": (acted.mean(axis=1) ** 2).sum(axis=1).tolist(),
+        "effort": (acted**2).sum(axis=2).mean(axis=1).tolist(),
+        "effort_of_the_mean": (acted.mean(axis=1) ** 2).sum(axis=1).tolist(),
     }
 
 
@@ -113,21 +112,21 @@ def table(studies: list[dict[str, Any]]) -> str:
     for found in studies:
         means = np.array(found["mean_action"]).reshape(len(ANGLES), len(ALONG), len(ASIDE), 3)
         for number, name in enumerate(ANGLES):
-            price, least = maps(found, "price")[name], maps(found, "price_of_the_mean")[name]
-            i, j = np.unravel_index(price.argmin(), price.shape)
+            effort, least = maps(found, "effort")[name], maps(found, "effort_of_the_mean")[name]
+            i, j = np.unravel_index(effort.argmin(), effort.shape)
             near = int(np.argmin(abs(ALONG - 1.75)))
             action = ", ".join(f"{value:.2f}" for value in means[number, i, j])
             flow = f"{found['cells_per_diameter']} | {found['sides']}"
             lines.append(
                 f"| {flow} | {name} the stream | {ALONG[i]:.2f}, {ASIDE[j]:.2f} | "
-                f"{price[i, j]:.3f} | {least[i, j]:.3f} | {action} | {price[near, 0]:.3f} | {price[-1, 0]:.3f} |"
+                f"{effort[i, j]:.3f} | {least[i, j]:.3f} | {action} | {effort[near, 0]:.3f} | {effort[-1, 0]:.3f} |"
             )
     return "\n".join(lines)
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
     """Draw both efforts over the wake, a row for each resolution."""
-    panels = [(name, key) for name in ANGLES for key in ("price", "price_of_the_mean")]
+    panels = [(name, key) for name in ANGLES for key in ("effort", "effort_of_the_mean")]
     figure = Figure(figsize=(11, 4.6 * len(studies)), layout="constrained")
     FigureCanvasAgg(figure)
     axes_of_all = figure.subplots(
@@ -140,23 +139,23 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         for axes in row[:: len(panels) // 2]:
             axes.set_ylabel(f"{found['cells_per_diameter']} cells per D,\n{sides}\ny / D")
         for axes, (name, key) in zip(row, panels, strict=True):
-            price = maps(found, key)[name]
+            effort = maps(found, key)[name]
             shown = axes.pcolormesh(
-                ALONG, ASIDE, price.T, norm=scale, cmap="viridis_r", shading="nearest"
+                ALONG, ASIDE, effort.T, norm=scale, cmap="viridis_r", shading="nearest"
             )
             for i, x in enumerate(ALONG):
                 for j, y in enumerate(ASIDE):
-                    colour = "white" if price[i, j] > 1.0 else "black"
+                    colour = "white" if effort[i, j] > 1.0 else "black"
                     axes.text(
                         x,
                         y,
-                        f"{price[i, j]:.2g}" if price[i, j] >= scale.vmin else "< 0.01",
+                        f"{effort[i, j]:.2g}" if effort[i, j] >= scale.vmin else "< 0.01",
                         ha="center",
                         va="center",
                         fontsize=7,
                         color=colour,
                     )
-            title = f"{name} the stream, {'fixed' if key == 'price' else 'mean force alone'}"
+            title = f"{name} the stream, {'fixed' if key == 'effort' else 'mean force alone'}"
             axes.set_title(title, fontsize="medium")
             axes.set_aspect("equal")
     for axes in axes_of_all[-1]:
