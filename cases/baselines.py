@@ -203,8 +203,8 @@ NAMED: dict[str, dict[str, Controller]] = {
         "opposition": FeedbackController((1.0,), plus=1, minus=0),
     },
     "flowsim/SquareJets-v0": {
-        "suction": ConstantController((0.5,)),
-        "harmonic": HarmonicController((0.25,), 14.0),
+        "suction": ConstantController((0.25,)),
+        "harmonic": HarmonicController((0.25,), 18.0),
     },
     "flowsim/FluidicPinball-v0": {
         "boat_tailing": ConstantController((0.0, -1.0, 1.0)),

@@ -18,6 +18,7 @@ from cases.options import preset_names
 from cases.rotating_cylinder import env as cylinder
 from cases.square_jets import env as square
 from coupling.evaluation.evaluate import baselines_of, evaluate_with_baselines
+from coupling.evaluation.pool import EvaluationPool
 from coupling.run import tables
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
@@ -233,12 +234,13 @@ def test_a_harmonic_has_its_period_and_feedback_its_delay():
 def test_an_evaluation_prints_drag_lift_and_power_beside_the_flow_without_control(capsys):
     options = TINY | {"episode_actions": 4}
     agent = baselines_of(IDS[0], options, 0)["constant_spin"]
-    found = evaluate_with_baselines(IDS[0], options, agent, episodes=2)
+    pool = EvaluationPool(IDS[0], options, processes=1)
+    found = evaluate_with_baselines(IDS[0], options, agent, episodes=2, pool=pool)
     drags = []
     env = gymnasium.make(IDS[0], **options)
     for number in range(2):
         env.reset(seed=episode_seed(Purpose.EVALUATION, 0, number))
-        measures = [env.step(np.array([0.5], np.float32))[4]["measures"] for _ in range(4)]
+        measures = [env.step(np.float32(agent.action))[4]["measures"] for _ in range(4)]
         drags.append([each["C_D"] for each in measures[2:]])
     assert found["measures"]["C_D"]["mean"] == pytest.approx(np.mean(drags))
     rms = np.sqrt(np.var(drags, axis=1).mean())
