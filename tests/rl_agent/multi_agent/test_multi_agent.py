@@ -549,4 +549,4 @@ def refuse(message, *, settings=None, world=N, box=None):
 def test_what_does_not_fit_worlds_is_one_sentence():
     refuse("not of 3 agents in a world", box=joint.joint_observations(BOX, N + 1))
     refuse("ddpg learns from one agent in an environment", settings={"algorithm": "ddpg"})
-    refuse("draws single agents", settings={"replay": "none", "sampler": "rank"})
+    refuse("samples single agents", settings={"replay": "none", "sampler": "rank"})

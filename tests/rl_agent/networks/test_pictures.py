@@ -150,7 +150,8 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
     )
     per_step = [
         array
-        for array in vars(learner.memory).values()
+        for part in (learner.memory.storage, learner.memory.values)
+        for array in vars(part).values()
         if isinstance(array, np.ndarray) and len(array) == 2000
     ]
     assert len(per_step) == 13
@@ -206,7 +207,7 @@ def test_the_gradient_of_scores_reaches_the_convolutions():
     np.testing.assert_allclose(scores, expected.detach(), rtol=1e-4)
     (expected @ torch.tensor(d, dtype=torch.float64)).backward()
     np.testing.assert_allclose(network.gradient, weights.grad, rtol=2e-3, atol=1e-6)
-    assert np.abs(network.gradient[network._parts.indices["picture"]]).max() > 1e-5
+    assert np.abs(network.gradient[network._parts.slices["picture"]]).max() > 1e-5
 
 
 def test_what_pictures_are_for_is_learned():
