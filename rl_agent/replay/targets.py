@@ -1,4 +1,4 @@
-"""Value targets as compiled backward sweeps: V_tbc of V-RACER, Retrace of ACER, and PPO's lambda return.
+"""Value targets as compiled backward sweeps: V_tbc of V-RACER, PPO's lambda return, and Retrace of ACER.
 
 Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar = min(1, rho):
 
@@ -7,7 +7,8 @@ Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar 
 with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with Q = V + A). The last step
 looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
 With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016) V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1}))
-stands instead of V_tbc_{t+1}: so that V stands for what is far in the future.
+stands instead of V_tbc_{t+1}: so that V stands for what is far in the future. On-policy, where rho_bar = 1 and A = 0,
+that is the lambda return V(s_t) + A_t of generalised advantage estimation (Schulman et al. 2016, eq. 16).
 Episodes lie in a ring, so a step's index is ``(start + position) mod capacity``.
 """
 
@@ -25,7 +26,6 @@ from rl_agent.runtime.jit import compiled
 __all__ = [
     "corrected",
     "lambda_mix",
-    "lambda_returns",
     "retrace",
     "sweep_all",
     "sweep_sampled",
@@ -229,36 +229,6 @@ def v_tbc(
         False,
     )
     return target
-
-
-@compiled()
-def lambda_returns(
-    rows: I64,
-    starts: I64,
-    lengths: I64,
-    finals: F32,
-    reward: F32,
-    value: F32,
-    target: F32,
-    gamma: np.float32,
-    per_scale: np.float32,
-    decay: np.float32,
-) -> None:
-    """Write V(s_t) + A_t into ``target``, A_t being the generalised advantage estimate (Schulman et al. 2016, eq. 16).
-
-    A_t = delta_t + gamma lambda A_{t+1} with delta_t = r_{t+1} + gamma V(s_{t+1}) - V(s_t); ``decay`` is lambda, the
-    other arguments are those of ``sweep_all``.
-    """
-    capacity = reward.shape[0]
-    for e in rows:
-        v_next, advantage = finals[e], np.float32(0.0)
-        for t in range(lengths[e] - 1, -1, -1):
-            k = (starts[e] + t) % capacity
-            advantage = (
-                reward[k] * per_scale + gamma * v_next - value[k] + gamma * decay * advantage
-            )
-            target[k] = value[k] + advantage
-            v_next = value[k]
 
 
 @compiled()

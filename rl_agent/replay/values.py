@@ -163,17 +163,15 @@ class StoredValues:
         standardise
             Whether A_t gets a mean of 0 and a standard deviation of 1 over all steps.
         """
-        targets.lambda_returns(
+        # on-policy: importance weights of 1, and an advantage of 0 beside V
+        capacity = self._storage.capacity
+        self._sweep_rows(
             self._storage.all_rows(),
-            self._storage.start,
-            self._storage.length,
-            self.final_value,
-            self._storage.reward,
-            self.value,
-            self.v_tbc,
-            np.float32(gamma),
-            np.float32(1.0 / reward_scale),
-            np.float32(gae_lambda),
+            gamma,
+            reward_scale,
+            advantage=np.zeros(capacity, np.float32),
+            rho=np.ones(capacity, np.float32),
+            decay=np.float32(gae_lambda),
         )
         indices = self._storage.indices()
         advantage = self.v_tbc[indices] - self.value[indices]
@@ -217,7 +215,17 @@ class StoredValues:
         self.far[indices] = far
         self.n_far = int(np.count_nonzero(far))
 
-    def _sweep_rows(self, rows: I64, gamma: float, reward_scale: float) -> None:
+    def _sweep_rows(
+        self,
+        rows: I64,
+        gamma: float,
+        reward_scale: float,
+        *,
+        advantage: F32 | None = None,
+        rho: F32 | None = None,
+        decay: np.float32 | None = None,
+    ) -> None:
+        """Recompute ``v_tbc`` of the episodes in ``rows`` from what is stored, or from what is given instead."""
         targets.sweep_all(
             rows,
             self._storage.start,
@@ -225,12 +233,12 @@ class StoredValues:
             self.final_value,
             self._storage.reward,
             self.value,
-            self.advantage,
-            self.rho,
+            self.advantage if advantage is None else advantage,
+            self.rho if rho is None else rho,
             self.v_tbc,
             np.float32(gamma),
             np.float32(1.0 / reward_scale),
-            self.trace_decay,
+            self.trace_decay if decay is None else decay,
         )
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rl_agent.replay import targets
+from rl_agent.replay import Episode, EpisodeMemory, targets
 
 
 def brute_force(rewards, values, rho, final_value, gamma, decay=1.0):
@@ -40,39 +40,28 @@ def test_on_policy_targets_are_discounted_returns():
     np.testing.assert_array_equal(target, targets.v_tbc(r, v, np.full_like(r, 50.0), 2.0, 0.9))
 
 
-def test_on_policy_targets_with_decay_are_lambda_returns():
-    """TD(lambda) of Sutton & Barto, section 12.1, through the other sweep."""
-    r, v, _ = episode(np.random.default_rng(1), 6)
-    target = targets.v_tbc(r, v, np.ones_like(r), 2.0, 0.9, decay=0.7)
-    np.testing.assert_allclose(target, lambda_returns(r, v, 2.0, 0.9, 0.7), rtol=1e-5, atol=1e-6)
-
-
 def test_impossible_actions_leave_the_value_alone():
     r, v, _ = episode(np.random.default_rng(2))
     np.testing.assert_array_equal(targets.v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
 
 
-def lambda_returns(rewards, values, final, gamma, decay, start=0):
-    """Through the compiled sweep, of one episode in a ring."""
-    capacity, length = len(rewards) + 2, len(rewards)
-    indices = (start + np.arange(length)) % capacity
-    ring = lambda x: np.zeros(capacity, np.float32)  # noqa: E731
-    reward, value, target = ring(0), ring(0), ring(0)
-    reward[indices], value[indices] = rewards, values
-    row = np.array([0])
-    targets.lambda_returns(
-        row,
-        np.array([start]),
-        np.array([length]),
-        np.array([final], np.float32),
-        reward,
-        value,
-        target,
-        np.float32(gamma),
-        np.float32(1.0),
-        np.float32(decay),
+def lambda_returns(rewards, values, final, gamma, gae_lambda, start=0):
+    """V + A of one stored episode, whose first step is at the ring index ``start``."""
+    length = len(rewards)
+    memory = EpisodeMemory(length + 2, 1, 1, trace_decay=0.5)
+    memory.storage.tail = start
+    nothing = np.zeros((length, 1), np.float32)
+    memory.add(
+        Episode(nothing, nothing, nothing, nothing, rewards, values, nothing[0], final, False),
+        0.5,
+        1.0,
     )
-    return target[indices]
+    memory.values.rho[:] = 0.3  # of another policy: not asked for
+    memory.values.estimate_advantages(gamma, gae_lambda, 1.0, standardise=False)
+    indices = memory.storage.indices()
+    returns, advantage = memory.values.v_tbc[indices], memory.values.advantage[indices]
+    np.testing.assert_allclose(returns - memory.values.value[indices], advantage, atol=1e-6)
+    return returns
 
 
 @pytest.mark.parametrize("start", [0, 5])
