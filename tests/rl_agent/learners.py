@@ -56,7 +56,7 @@ def a_batch(learner, seed=1):
         learner.memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7
     )
     sampled = learner.sampler.sample(
-        learner.memory, learner.config.sample_size, np.random.default_rng(seed)
+        learner.memory.storage, learner.config.sample_size, np.random.default_rng(seed)
     )
     return learner.algorithm.gather(source, sampled)
 

@@ -235,7 +235,7 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ),
         (
             {"algorithm": "sac", "sampler": "rank", "episode_share": 0.5},
-            "a share of a uniform batch, which sampler = rank does not draw",
+            "a share of a uniform batch, which sampler = rank does not sample",
         ),
         (
             {"algorithm": "acer", "episode_share": 0.5},
