@@ -41,7 +41,7 @@ class TaskOptions(BaseModel):
     cfl: float | None = Field(
         None, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
     )
-    penalty: float = Field(1e4, gt=0.0, description="lambda of the penalisation, in U/D")
+    penalty: float = Field(1e6, gt=0.0, description="lambda of the penalisation, in U/D")
     dtype: Literal["float32", "float64"] = "float32"
     backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(1, ge=1)

@@ -98,7 +98,8 @@ class Simulation(State):
     cfl : float, optional
         Bound of dt max(|u| + |v|) / h; 0.5 for ``ab2`` and 0.1 for ``euler`` unless given.
     penalty : float
-        lambda, in units of U/D. The leak through a body is of the order dt |grad p| / (lambda dt).
+        lambda, in units of U/D. The leak through a body is of the order |grad p| / lambda, and lambda dt well above 1
+        keeps the flow near a body from depending on dt.
     dtype : str
         ``"float32"`` or ``"float64"``.
     backend : str
@@ -166,7 +167,7 @@ class Simulation(State):
         jets: Sequence[Jet] = (),
         integrator: str = "ab2",
         cfl: float | None = None,
-        penalty: float = 1e4,
+        penalty: float = 1e6,
         dtype: str = "float32",
         backend: str = "cpu",
         threads: int = 1,

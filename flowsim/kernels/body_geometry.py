@@ -149,7 +149,7 @@ def share_at_surface(
     beside: tuple[float, float, float, float],
     along_x: bool,
     h: float,
-    c: float,
+    grip: tuple[float, float],
     diffusion: float,
 ) -> float:
     """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside of a body.
@@ -163,7 +163,8 @@ def share_at_surface(
     x2, y2 = (east - west) ** 2, (north - south) ** 2
     facing = (x2 if along_x else y2) / max(x2 + y2, 1e-30)
     return max(
-        surface_share(distance, depth, diffusion), penalized_share(facing * mask(distance, h), c)
+        surface_share(distance, depth, diffusion, grip[1]),
+        penalized_share(facing * mask(distance, h), grip),
     )
 
 

@@ -138,16 +138,27 @@ def mask(distance: Real, h: Real) -> Real:
 
 
 @device_function
-def penalized_share(chi: Real, lambda_dt: Real) -> Real:
+def penalized_share(chi: Real, grip: tuple[Real, Real]) -> Real:
     """Return w in u <- u + w (u_s - u): the implicit penalisation of the solid share chi of a cell.
 
-    w = chi C / (1 + C), C = lambda dt, is Angot's (u + C u_s) / (1 + C) inside a body, where chi is 1.
+    Inside a body, where chi is 1, w = C / (1 + C), C = lambda dt, which is Angot's (u + C u_s) / (1 + C). A cut cell is
+    penalised at the rate chi / (1 - chi) / dt_0, so that w / (1 - w) is in proportion to dt, and the wall has a limit
+    for dt -> 0. A step of the reference length dt_0 holds the share chi.
+
+    Parameters
+    ----------
+    chi : float
+        Solid share of the cell.
+    grip : (float, float)
+        C / (1 + C), and dt / dt_0 (:func:`flowsim.kernels.time.reference_step`).
     """
-    return chi * lambda_dt / (1.0 + lambda_dt)
+    inside, steps = grip
+    held = chi * steps
+    return inside * held / ((1.0 - chi) + held)
 
 
 @device_function
-def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
+def surface_share(distance: Real, depth: Real, diffusion: Real, steps: Real) -> Real:
     """Return w of a point outside a body, some of whose four neighbours lie inside, so that the surface is the wall.
 
     Near a wall u = u_s + S d, so a neighbour at the depth s inside ought to have u_s - S s, but it moves with the body,
@@ -164,9 +175,11 @@ def surface_share(distance: Real, depth: Real, diffusion: Real) -> Real:
         Sum of the depths of the neighbours inside.
     diffusion : float
         nu dt / h^2.
+    steps : float
+        dt / dt_0 (:func:`penalized_share`).
     """
     # no more than on the surface itself, so that forces do not jump when it passes a point
-    return min(diffusion * depth / (distance + diffusion * depth), 0.5)
+    return min(diffusion * depth / (distance + diffusion * depth), steps / (1.0 + steps))
 
 
 @device_function

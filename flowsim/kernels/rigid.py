@@ -43,8 +43,8 @@ from flowsim.kernels.layout import (
 )
 
 Array = Any
-RIGID = 1e9
-"""lambda dt under which everything moves with the body."""
+RIGID = (1.0, 1.0)
+"""The grip with which cells move with the body by their solid share (:func:`flowsim.kernels.cell.penalized_share`)."""
 
 
 @device_function

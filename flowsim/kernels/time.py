@@ -41,6 +41,8 @@ from flowsim.kernels.layout import (
 
 Array = Any
 
+REFERENCE_CFL = 0.5
+"""CFL number of the step in which a cut cell is penalised by its solid share."""
 ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
 
@@ -62,6 +64,24 @@ def time_step(
         left = max(left, 1e-12)
         dt = left / math.ceil(left / dt - 1e-9)
     return dt
+
+
+@device_function
+def reference_step(speed: float, nu: float, h: float) -> float:
+    """Return dt_0, the step at the reference CFL number, which depends on the flow and the grid alone."""
+    return time_step(speed, nu, h, REFERENCE_CFL, 1.0, math.inf)
+
+
+@device_function
+def grip_of_step(clock: Array, penalty: float, h: float, moves: bool) -> tuple[float, float]:
+    """Return C / (1 + C) and dt / dt_0 of the step of a simulation, whose clock this is.
+
+    A flow that settles (not ``moves``) takes no time, and each of its sweeps holds the solid share.
+    """
+    dt = clock[DT]
+    c = penalty * dt
+    steps = dt / reference_step(clock[SPEED], clock[VISCOSITY], h) if moves else 1.0
+    return c / (1.0 + c), steps
 
 
 @device_function

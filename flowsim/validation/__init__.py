@@ -22,6 +22,7 @@ from flowsim.validation import (
     smooth,
     surface,
     swimming,
+    time_steps,
 )
 from flowsim.validation.result import Case, DivergedError, Effort, Result, Row
 
@@ -81,6 +82,7 @@ CASES: dict[str, tuple[str, Case]] = {
     "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),
     "forces": ("Two measures of force and torque", bodies.forces),
     "leak": ("Leak through a thin ellipse", bodies.leak),
+    "time-steps": ("Held, driven, falling and rising disk: order in time", time_steps.time_steps),
     "order": ("Couette flow between a turning disk and a ring: order near bodies", bodies.order),
     "frames": ("Disk in a stream and disk moving through still water", free_bodies.frames),
     "eel": ("Eel that swims from rest in two dimensions: speed, convergence", swimming.eel),

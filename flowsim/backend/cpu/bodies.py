@@ -41,6 +41,7 @@ from flowsim.kernels.layout import (
 from flowsim.kernels.midline import bend as bend_midline
 from flowsim.kernels.midline import bends, deformation_velocity, note_box, note_deformation
 from flowsim.kernels.rigid import RIGID, follow_fluid, move_bodies, respond
+from flowsim.kernels.time import grip_of_step
 
 Array = Any
 
@@ -218,7 +219,7 @@ def penalize(
         move_bodies(bodies, state[n], dt)
         ramp_jets(jets, n, dt)
     contact[n] = 0
-    c = penalty * dt
+    grip = grip_of_step(clock[n], penalty, h, moves)
     for rank in range(len(bodies.order)):
         k = bodies.order[rank]
         body = state[n, k]
@@ -229,12 +230,12 @@ def penalize(
             contact[n, k] |= TOUCHES_BOX
         diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
         room = rows[task.worker]
-        write_shares(share_u, True, where, theta, bodies, n, k, h, c, diffusion, room)
-        write_shares(share_v, False, where, theta, bodies, n, k, h, c, diffusion, room)
+        write_shares(share_u, True, where, theta, bodies, n, k, h, grip, diffusion, room)
+        write_shares(share_v, False, where, theta, bodies, n, k, h, grip, diffusion, room)
         if rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
             states, touched = state[n], contact[n]
-            resolve_overlap(share_u, True, where, bodies, n, rank, states, h, c, sides, touched)
-            resolve_overlap(share_v, False, where, bodies, n, rank, states, h, c, sides, touched)
+            resolve_overlap(share_u, True, where, bodies, n, rank, states, h, grip, sides, touched)
+            resolve_overlap(share_v, False, where, bodies, n, rank, states, h, grip, sides, touched)
         lines, bent = bodies.midlines, bends(bodies.midlines, bodies, k)
         if bent:
             drift_u, drift_v = drifts[0, n], drifts[1, n]

@@ -65,10 +65,10 @@ def _distances(out: Array, count: int, bodies: Any, n: int, k: int, first: Any, 
 
 
 @row_loop
-def _solid_shares(share: Array, distances: Array, n: int, h: float, c: float) -> None:
+def _solid_shares(share: Array, distances: Array, n: int, h: float, grip: Any) -> None:
     """Write the penalised share of the solid part of the cells of a row."""
     for j in range(n):
-        share[j] = penalized_share(mask(np.float64(distances[j]), h), c)
+        share[j] = penalized_share(mask(np.float64(distances[j]), h), grip)
 
 
 @inner
@@ -81,7 +81,7 @@ def write_shares(
     n: int,
     k: int,
     h: float,
-    c: float,
+    grip: Any,
     diffusion: float,
     rows: Array,
 ) -> None:
@@ -106,7 +106,7 @@ def write_shares(
             first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
             if first < last:
                 out, row = line[first - piece * ny + G :], here[first - j0 + 1 :]
-                _solid_shares(out, row, last - first, h, c)
+                _solid_shares(out, row, last - first, h, grip)
         for j in range(1, count - 1) if diffusion > 0.0 else range(0):
             distance = np.float64(here[j])
             if 0.0 < distance < h:
@@ -117,7 +117,7 @@ def write_shares(
                     np.float64(here[j + 1]),
                 )
                 line[wrapped(j + j0 - 1, ny) + G] = share_at_surface(
-                    distance, beside, along_x, h, c, diffusion
+                    distance, beside, along_x, h, grip, diffusion
                 )
 
 
@@ -131,7 +131,7 @@ def resolve_overlap(
     rank: int,
     states: Array,
     h: float,
-    c: float,
+    grip: Any,
     sides: Array,
     contact: Array,
 ) -> None:
@@ -157,4 +157,4 @@ def resolve_overlap(
                 n, rank, bodies, px, py, own, states, h, nx, ny, sides, contact
             )
             if claimed > 0.0:
-                share[f, g] = min(share[f, g], penalized_share(max(1.0 - claimed, 0.0), c))
+                share[f, g] = min(share[f, g], penalized_share(max(1.0 - claimed, 0.0), grip))

@@ -66,6 +66,7 @@ from flowsim.kernels.layout import (
 )
 from flowsim.kernels.midline import bends, deformation_velocity, note_deformation
 from flowsim.kernels.rigid import move_body, respond
+from flowsim.kernels.time import grip_of_step
 
 Array = Any
 _Table: Any = BodyTable
@@ -97,7 +98,7 @@ def _share(along_x: bool, px: float, py: float, about: Any, others: Any) -> floa
     ``others`` is None for a body that meets none, and else its rank, states and contacts of all bodies of the
     simulation.
     """
-    n, k, seen, bodies, h, c, diffusion, nx, ny, sides = about
+    n, k, seen, bodies, h, grip, diffusion, nx, ny, sides = about
     x, y, cos, sin = seen
     own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
     if diffusion > 0.0 and 0.0 < own < h:
@@ -106,16 +107,16 @@ def _share(along_x: bool, px: float, py: float, about: Any, others: Any) -> floa
         east = body_distance(bodies, n, k, rx + h, ry, cos, sin)
         south = body_distance(bodies, n, k, rx, ry - h, cos, sin)
         north = body_distance(bodies, n, k, rx, ry + h, cos, sin)
-        share = share_at_surface(own, (west, east, south, north), along_x, h, c, diffusion)
+        share = share_at_surface(own, (west, east, south, north), along_x, h, grip, diffusion)
     else:
-        share = penalized_share(mask(own, h), c)
+        share = penalized_share(mask(own, h), grip)
     if others is None:
         return share
     rank, states, contact = others
     if share > 0.0 or not bends(bodies.midlines, bodies, k):
         claimed = claimed_by_others(n, rank, bodies, px, py, own, states, h, nx, ny, sides, contact)
         if claimed > 0.0:
-            share = min(share, penalized_share(max(1.0 - claimed, 0.0), c))
+            share = min(share, penalized_share(max(1.0 - claimed, 0.0), grip))
     return share
 
 
@@ -258,7 +259,8 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
     @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
     def _weigh(
         active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
-        state: Array, contact: Array, clock: Array, penalty: float, h: float, sides: Array, room: Any,
+        moves: bool, state: Array, contact: Array, clock: Array, penalty: float, h: float,
+        sides: Array, room: Any,
     ) -> None:  # fmt: skip
         """Find the solid shares of bodies of a level, and the sums over parts of their windows, of u and of v."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
@@ -273,7 +275,8 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
         chunk -= component * chunks
         seen, middle, window = _seen(room, n, k)
         diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
-        about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
+        grip = grip_of_step(clock[n], penalty, h, moves)
+        about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
         part = my_part(room.along, chunk, chunks)
         field = u[n] if along_x else v[n]
         others = others_of(room.windows[n, k, RANK], state[n], contact[n])
@@ -403,7 +406,8 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             body = state[n, k]
             seen, middle, window = _seen(room, n, k)
             diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
-            about = n, k, seen, bodies, h, penalty * dt, diffusion, nx, ny, sides
+            grip = grip_of_step(clock[n], penalty, h, moves)
+            about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
             others = rank, state[n], contact[n]
             of_u = _add_up(True, part, window, middle, about, others, u[n], share_u, drifts[0, n])
             of_v = _add_up(False, part, window, middle, about, others, v[n], share_v, drifts[1, n])
@@ -463,8 +467,8 @@ def penalize(
     for level in range(min(count, 2) if jets is None or count < 3 else count + 2):
         weigh = later if level else first
         weigh.launch(
-            (2 * parts, count, batch), (THREADS,), active, level, *fields, bodies, state, contact,
-            clock, penalty, h, sides, room,
+            (2 * parts, count, batch), (THREADS,), active, level, *fields, bodies, moves, state,
+            contact, clock, penalty, h, sides, room,
         )  # fmt: skip
         if jets is not None:
             weigh_jets(active, level, shares, jets, clock, penalty, h, sides, room)
