@@ -158,6 +158,17 @@ def penalized_share(chi: Real, grip: tuple[Real, Real]) -> Real:
 
 
 @device_function
+def share_of_reference_step(w: Real, grip: tuple[Real, Real]) -> Real:
+    """Return the share that a step of the reference length holds without leak, of a face that this one holds by w.
+
+    The inverse of :func:`penalized_share`, which does not depend on dt.
+    """
+    inside, steps = grip
+    held = w / inside
+    return held / (held + steps * (1.0 - held))
+
+
+@device_function
 def surface_share(distance: Real, depth: Real, diffusion: Real, steps: Real) -> Real:
     """Return w of a point outside a body, some of whose four neighbours lie inside, so that the surface is the wall.
 

@@ -243,7 +243,7 @@ def penalize(
             _deform(vn, share_v, drift_v, False, where, theta, lines, bodies, n, k, h)
         su = _moments(un, share_u, True, where, h)
         sv = _moments(vn, share_v, False, where, h)
-        px, py, turn = weigh_jets(jets, n, k, where, theta, shares, c, h, sides)
+        px, py, turn = weigh_jets(jets, n, k, where, theta, shares, grip, h, sides)
         su = su[0], su[1], su[2], su[3] - px, su[4]
         sv = sv[0], sv[1], sv[2], sv[3] - py, sv[4] - turn
         free = moves and bodies.kinds[k, FREE] != 0

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from flowsim.backend.cpu.compiling import Task, inner, sweep
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import within, wrapped
+from flowsim.kernels.cell import share_of_reference_step
 from flowsim.kernels.jets import (
     BODY,
     FLOW_RATE,
@@ -27,7 +30,7 @@ Array = Any
 
 @inner
 def weigh_jets(
-    jets: Any, n: int, k: int, where: Any, angle: float, shares: Array, c: float, h: float, sides: Array
+    jets: Any, n: int, k: int, where: Any, angle: float, shares: Array, grip: Any, h: float, sides: Array
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return what the jets of body k add to the sums of w f and of the moments of w f, and note their momentum.
 
@@ -43,8 +46,9 @@ def weigh_jets(
         if jets.kinds[j, BODY] != k:
             continue
         jet, sx, sy, st = jets.state[n, j], 0.0, 0.0, 0.0
+        mx, my, mt = 0.0, 0.0, 0.0
         if jet[FLOW_RATE] == 0.0:
-            note_jet(jet, sx, sy, st)
+            note_jet(jet, mx, my, mt)
             continue
         frame = jet_frame(jets, j, x, y, cos, sin)
         i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
@@ -54,20 +58,19 @@ def weigh_jets(
                 b = wrapped(m, ny) + G
                 if shares[0, n, a, b] > 0.0:
                     fx, fy = i * h, (m + 0.5) * h
-                    part = shares[0, n, a, b] * jet_velocity(frame, True, fx, fy, h)
-                    sx += part
-                    st -= part * (fy - yc)
+                    w, speed = np.float64(shares[0, n, a, b]), jet_velocity(frame, True, fx, fy, h)
+                    part, solid = w * speed, share_of_reference_step(w, grip) * speed
+                    sx, mx = sx + part, mx + solid
+                    st, mt = st - part * (fy - yc), mt - solid * (fy - yc)
                 if shares[1, n, a, b] > 0.0:
                     fx, fy = (i + 0.5) * h, m * h
-                    part = shares[1, n, a, b] * jet_velocity(frame, False, fx, fy, h)
-                    sy += part
-                    st += part * (fx - xc)
+                    w, speed = np.float64(shares[1, n, a, b]), jet_velocity(frame, False, fx, fy, h)
+                    part, solid = w * speed, share_of_reference_step(w, grip) * speed
+                    sy, my = sy + part, my + solid
+                    st, mt = st + part * (fx - xc), mt + solid * (fx - xc)
         scale = h * h * jet[FLOW_RATE]
-        sx, sy, st = scale * sx, scale * sy, scale * st
-        px, py, turn = px + sx, py + sy, turn + st
-        # the shares are less than one by what the penalty lets through
-        full = (1.0 + c) / c
-        note_jet(jet, full * sx, full * sy, full * st)
+        px, py, turn = px + scale * sx, py + scale * sy, turn + scale * st
+        note_jet(jet, scale * mx, scale * my, scale * mt)
     return px, py, turn
 
 

@@ -14,6 +14,7 @@ from flowsim.backend.cuda.windows import AT_X, AT_Y, COSINE, LEVEL, MASS_X, MASS
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import within, wrapped
+from flowsim.kernels.cell import share_of_reference_step
 from flowsim.kernels.jets import (
     BODY,
     FLOW_RATE,
@@ -28,6 +29,7 @@ from flowsim.kernels.jets import (
 from flowsim.kernels.jets import ramp_jets as ramp
 from flowsim.kernels.layout import ANGLE, DT, X, Y
 from flowsim.kernels.mass_balance import balance_sides
+from flowsim.kernels.time import grip_of_step
 
 Array = Any
 THREADS = 8 if SIMULATED else 128
@@ -47,44 +49,48 @@ def ramp_jets(active: Array, jets: Any, clock: Array) -> None:
 
 @Kernel
 def _weigh_jets(
-    active: Array, level: int, shares: Array, jets: Any, clock: Array, penalty: float, h: float,
-    sides: Array, room: Any,
+    active: Array, level: int, shares: Array, jets: Any, moves: bool, clock: Array,
+    penalty: float, h: float, sides: Array, room: Any,
 ) -> None:  # fmt: skip
     """Take what the jets of the bodies of a level add off the sums over the faces under them, note their momentum."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
-    scratch = cuda.shared.array((3, THREADS), np.float64)
+    scratch = cuda.shared.array((6, THREADS), np.float64)
     nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
-    place, sums, c = room.places[n, k], room.sums[n, k], penalty * clock[n, DT]
+    place, sums = room.places[n, k], room.sums[n, k]
+    grip = grip_of_step(clock[n], penalty, h, moves)
     for j in range(len(jets.kinds)):
         if jets.kinds[j, BODY] != k:
             continue
         frame = jet_frame(jets, j, place[AT_X], place[AT_Y], place[COSINE], place[SINE])
         i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
         sx, sy, st = 0.0, 0.0, 0.0
+        mx, my, mt = 0.0, 0.0, 0.0
         for cell in range(t, (i1 - i0) * (j1 - j0), cuda.blockDim.x):
             i, m = i0 + cell // (j1 - j0), j0 + cell % (j1 - j0)
             a, b = wrapped(i, nx) + G, wrapped(m, ny) + G
             if shares[0, n, a, b] > 0.0:
                 fx, fy = i * h, (m + 0.5) * h
-                part = shares[0, n, a, b] * jet_velocity(frame, True, fx, fy, h)
-                sx += part
-                st -= part * (fy - place[MASS_Y])
+                w, speed = np.float64(shares[0, n, a, b]), jet_velocity(frame, True, fx, fy, h)
+                part, solid = w * speed, share_of_reference_step(w, grip) * speed
+                sx, mx = sx + part, mx + solid
+                st, mt = st - part * (fy - place[MASS_Y]), mt - solid * (fy - place[MASS_Y])
             if shares[1, n, a, b] > 0.0:
                 fx, fy = (i + 0.5) * h, m * h
-                part = shares[1, n, a, b] * jet_velocity(frame, False, fx, fy, h)
-                sy += part
-                st += part * (fx - place[MASS_X])
-        block_sums((sx, sy, st), scratch)
+                w, speed = np.float64(shares[1, n, a, b]), jet_velocity(frame, False, fx, fy, h)
+                part, solid = w * speed, share_of_reference_step(w, grip) * speed
+                sy, my = sy + part, my + solid
+                st, mt = st + part * (fx - place[MASS_X]), mt + solid * (fx - place[MASS_X])
+        block_sums((sx, sy, st, mx, my, mt), scratch)
         if t == 0:
             jet = jets.state[n, j]
-            rate, full = jet[FLOW_RATE], h * h * (1.0 + c) / c
-            sx, sy, st = rate * scratch[0, 0], rate * scratch[1, 0], rate * scratch[2, 0]
-            sums[3, 0] -= sx
-            sums[8, 0] -= sy
-            sums[9, 0] -= st
-            note_jet(jet, full * sx, full * sy, full * st)
+            rate = jet[FLOW_RATE]
+            sums[3, 0] -= rate * scratch[0, 0]
+            sums[8, 0] -= rate * scratch[1, 0]
+            sums[9, 0] -= rate * scratch[2, 0]
+            scale = h * h * rate
+            note_jet(jet, scale * scratch[3, 0], scale * scratch[4, 0], scale * scratch[5, 0])
 
 
 @Kernel

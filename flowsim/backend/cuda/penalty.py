@@ -471,7 +471,7 @@ def penalize(
             contact, clock, penalty, h, sides, room,
         )  # fmt: skip
         if jets is not None:
-            weigh_jets(active, level, shares, jets, clock, penalty, h, sides, room)
+            weigh_jets(active, level, shares, jets, moves, clock, penalty, h, sides, room)
         _respond.launch(
             (count, batch), (WARP,), active, level, bodies, moves, state, gravity, clock, h, room
         )
