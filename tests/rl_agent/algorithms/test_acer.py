@@ -294,7 +294,7 @@ def acer_that_collects(
         ended = terminated | cut
         learner.begin(everyone[ended], rng.uniform(-1, 1, (int(ended.sum()), 1)))
         while learner.updates_due():
-            learner.sampler.prepare(learner.memory)
+            learner.sampler.prepare(learner.memory.storage)
             is_replay = learner.sampler.replays_left > 0
             gather, found = learner.algorithm.gather, []
             learner.algorithm.gather = lambda *of, by=gather, to=found: to.append(by(*of)) or to[0]
