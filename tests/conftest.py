@@ -53,6 +53,17 @@ HOW = {
 }
 
 
+@pytest.fixture(autouse=True)
+def signals_as_before():
+    """Undo what a test leaves to signals: a run that was interrupted here ignores them, and processes inherit that."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def c_tools():
     """What the C client is built with; a test that asks for it is skipped where it is not installed."""

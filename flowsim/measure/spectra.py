@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import signal
 from scipy.interpolate import CubicSpline
 
 FloatArray = NDArray[np.float64]
@@ -84,6 +83,8 @@ def power_spectrum(
     ValueError
         As :func:`equal_steps`, and for more segments than the series has values for.
     """
+    from scipy import signal  # takes half a second, which every import of flowsim would
+
     even, x = equal_steps(time, values)
     length = 2 * len(even) // (segments + 1) if segments > 0 else 0
     if length < 4:

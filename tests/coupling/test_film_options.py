@@ -8,7 +8,7 @@ import pytest
 from test_commands import command
 
 from coupling.film import flow_film as film
-from coupling.simulation import simulate
+from flowsim.render import flow
 from flowsim.render.quantities import SPEED
 
 COARSE = "env_options.cells_per_diameter=8"
@@ -62,13 +62,13 @@ def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, cap
 
 
 def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):
-    drawn, draw = [], simulate.draw_panel
+    drawn, draw = [], flow.draw_panel
 
     def noted(scene, caption, width, **options):
         drawn.append((scene, caption))
         return draw(scene, caption, width, **options)
 
-    monkeypatch.setattr(simulate, "draw_panel", noted)
+    monkeypatch.setattr(flow, "draw_panel", noted)
     Path("tank.yaml").write_text(CASE)
     words = ["simulate", "tank.yaml", "--time", "0.5", "--frames", "2", "-o", "tank"]
     look = ["--follow", "0", "--fields", "speed", "--range", "1.25"]

@@ -236,7 +236,7 @@ def test_the_page_shows_tables_plots_and_pictures(tmp_path) -> None:
     for name in ("drag", "wake"):
         assert f"(images/validation/cylinder-100-{name}.png)" in page
         assert (
-            tmp_path / "docs" / "images" / "validation" / f"cylinder-100-{name}.png"
+            tmp_path / "docs" / "studies" / "images" / "validation" / f"cylinder-100-{name}.png"
         ).stat().st_size > 500
 
 
