@@ -24,7 +24,6 @@ from coupling.run.tables import print_status
 from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
 from coupling.settings.config import load_config
 from rl_agent.learner import Learner
-from rl_agent.saving import learner_state
 
 FLIPS = 40
 RECORDS = [Opened(7, 8, 0, 0, 2), *(Taken([bytes([n]) * 40]) for n in range(20)), Closed(7)]
@@ -136,12 +135,12 @@ def test_a_damaged_configuration_is_refused(copy):
 @pytest.mark.slow
 def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
     folder = copy()
-    arrays, meta = learner_state.contents(load_learner(folder))
+    arrays, meta = load_learner(folder).contents()
     for content in damaged(folder.checkpoint, 2):
         folder.checkpoint.write_bytes(content)
         got = outcome(lambda: load_learner(folder))
         if not isinstance(got, str):
-            again, notes = learner_state.contents(got)
+            again, notes = got.contents()
             assert notes == meta
             assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
         outcome(lambda: load_controller(folder, deterministic=True, seed=0))
