@@ -59,6 +59,11 @@ else:
         id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4
     )
     gymnasium.register(
+        id="flowsim/HiddenPendulum-v0",
+        entry_point="cases.small.env:HiddenPendulum",
+        max_episode_steps=200,
+    )
+    gymnasium.register(
         id="flowsim/Reach-v0", entry_point="cases.small.env:Reach", max_episode_steps=50
     )
     gymnasium.register(

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
+from gymnasium.envs.classic_control.pendulum import PendulumEnv
 
-__all__ = ["Chain", "Glide", "LinearQuadratic", "Reach", "Recall"]
+__all__ = ["Chain", "Glide", "HiddenPendulum", "LinearQuadratic", "Reach", "Recall"]
 
 F32 = npt.NDArray[np.float32]
 Step = tuple[F32, float, bool, bool, dict[str, Any]]
@@ -119,6 +120,21 @@ class Recall(gym.Env[Any, Any]):
         if self.time <= self.WAIT:
             return asked, 0.0, False, False, {}
         return asked, 1.0 - (float(action[0]) - self.cue) ** 2 / self.CUE**2, True, False, {}
+
+
+class HiddenPendulum(PendulumEnv):
+    """Gymnasium's pendulum without its angular velocity: the observation is the cosine and the sine of its angle.
+
+    Two observations give the velocity, so a stack of frames is memory enough; a policy of one observation is not.
+    """
+
+    def __init__(self, render_mode: str | None = None, g: float = 10.0) -> None:
+        super().__init__(render_mode, g)
+        self.observation_space = _unit(2)
+
+    def _get_obs(self) -> F32:
+        theta, _ = self.state
+        return np.array([np.cos(theta), np.sin(theta)], np.float32)
 
 
 class Reach(gym.Env[Any, Any]):
