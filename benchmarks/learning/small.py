@@ -1,4 +1,4 @@
-"""Do the learners learn with their defaults? The eight small tasks of ``cases/small``, whose best returns are known.
+"""Do the learners learn with their defaults? The nine small tasks of ``cases/small``, whose best returns are known.
 
     python benchmarks/learning/small.py run -j 2  # trains what is missing; interrupted trainings go on
     python benchmarks/learning/small.py run --tasks lq2 --algorithms vracer sac --seeds 3

@@ -10,7 +10,7 @@ import scipy.linalg
 import yaml
 
 from cases.small import best
-from cases.small.env import Chain, Glide, LinearQuadratic, Reach, Recall
+from cases.small.env import Chain, Glide, HiddenPendulum, LinearQuadratic, Reach, Recall
 from coupling.evaluation.evaluate import PolicyController, evaluate
 from coupling.settings.config import dump_config, fitted, load_config
 from coupling.settings.content import shipped_presets
@@ -78,6 +78,22 @@ def test_the_best_of_recall_and_reach_is_one():
             x, reward, there, *_ = reach.step(-x / np.abs(x).max())
             total += reward
         assert total == 1.0
+
+
+def test_the_hidden_pendulum_is_that_of_gymnasium_without_its_velocity():
+    seen, hidden = gym.make("Pendulum-v1"), gym.make("flowsim/HiddenPendulum-v0")
+    assert isinstance(hidden.unwrapped, HiddenPendulum)
+    (full, _), (part, _) = seen.reset(seed=3), hidden.reset(seed=3)
+    rng = np.random.default_rng(0)
+    for step in range(1, 201):
+        assert part == pytest.approx(full[:2])
+        assert part in hidden.observation_space
+        push = rng.uniform(-2.0, 2.0, 1).astype(np.float32)
+        (full, reward, *_), (part, same, terminated, truncated, _) = (
+            seen.step(push),
+            hidden.step(push),
+        )
+        assert (same, terminated, truncated) == (reward, False, step == 200)
 
 
 def test_doing_nothing_has_the_return_that_is_told():
