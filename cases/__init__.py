@@ -6,41 +6,20 @@ except ModuleNotFoundError:
     # presets and options are of use without it: the solver alone reads them
     pass
 else:
-    gymnasium.register(
-        id="flowsim/DCylinderWake-v0",
-        entry_point="cases.d_cylinder_wake.env:DCylinderWakeEnv",
-        vector_entry_point="cases.d_cylinder_wake.env:DCylinderWakeVectorEnv",
-    )
-    gymnasium.register(
-        id="flowsim/EllipticalSwimmer-v0",
-        entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerEnv",
-        vector_entry_point="cases.elliptical_swimmer.env:EllipticalSwimmerVectorEnv",
-    )
-    gymnasium.register(
-        id="flowsim/SwimmerSchool-v0",
-        entry_point="cases.swimmer_school.env:SwimmerSchoolEnv",
-        vector_entry_point="cases.swimmer_school.env:SwimmerSchoolVectorEnv",
-    )
-    gymnasium.register(
-        id="flowsim/FluidicPinball-v0",
-        entry_point="cases.fluidic_pinball.env:FluidicPinballEnv",
-        vector_entry_point="cases.fluidic_pinball.env:FluidicPinballVectorEnv",
-    )
-    gymnasium.register(
-        id="flowsim/RotatingCylinder-v0",
-        entry_point="cases.rotating_cylinder.env:RotatingCylinderEnv",
-        vector_entry_point="cases.rotating_cylinder.env:RotatingCylinderVectorEnv",
-    )
-    gymnasium.register(
-        id="flowsim/CylinderJets-v0",
-        entry_point="cases.cylinder_jets.env:CylinderJetsEnv",
-        vector_entry_point="cases.cylinder_jets.env:CylinderJetsVectorEnv",
-    )
-    gymnasium.register(
-        id="flowsim/SquareJets-v0",
-        entry_point="cases.square_jets.env:SquareJetsEnv",
-        vector_entry_point="cases.square_jets.env:SquareJetsVectorEnv",
-    )
+    for name, folder in {
+        "DCylinderWake": "d_cylinder_wake",
+        "EllipticalSwimmer": "elliptical_swimmer",
+        "SwimmerSchool": "swimmer_school",
+        "FluidicPinball": "fluidic_pinball",
+        "RotatingCylinder": "rotating_cylinder",
+        "CylinderJets": "cylinder_jets",
+        "SquareJets": "square_jets",
+    }.items():
+        gymnasium.register(
+            id=f"flowsim/{name}-v0",
+            entry_point=f"cases.{folder}.env:{name}Env",
+            vector_entry_point=f"cases.{folder}.env:{name}VectorEnv",
+        )
     gymnasium.register(
         id="flowsim/LinearQuadratic-v0",
         entry_point="cases.small.env:LinearQuadratic",

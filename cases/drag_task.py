@@ -22,6 +22,10 @@ from cases.options import FlowOptions
 class DragOptions(FlowOptions):
     """Options of these tasks."""
 
+    reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
+    cfl: float | None = Field(
+        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
+    )
     drag_reference: float = Field(
         description="C_D, of all bodies together, from which the reward counts: that of the flow without control"
     )

@@ -67,7 +67,10 @@ def candidates(task: str) -> dict[str, Controller]:
         found |= {f"suction {a}": ConstantController((a,)) for a in (0.25, 1.0)}
         found |= {f"harmonic 0.25 {n}": HarmonicController((0.25,), n) for n in periods}
         for gain in (-4.0, -1.0, -0.25, 0.25, 1.0, 4.0):
-            found[f"opposition {gain}"] = FeedbackController((gain,), plus=plus, minus=minus)
+            found |= {
+                f"opposition {gain} {delay}": FeedbackController((gain,), plus, minus, delay)
+                for delay in (0, 2, 4)
+            }
         return found
     for a in AMPLITUDES:
         found |= {

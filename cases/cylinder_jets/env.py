@@ -77,9 +77,6 @@ class CylinderJetsOptions(JetOptions):
 
     reynolds: float = Field(100.0, gt=0.0, description="U D / nu of the mean velocity")
     cells_per_diameter: float = Field(20.0, ge=4.0, description="resolution D/h")
-    cfl: float | None = Field(
-        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
-    )
     episode_actions: int = Field(80, ge=1, description="actions until an episode is truncated")
     action_time: float = Field(0.25, gt=0.0, le=100.0, description="time one action is held")
     probes: Literal[151, 11, 5] = Field(151, description="number of pressure probes")

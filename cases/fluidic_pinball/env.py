@@ -65,11 +65,7 @@ DEVELOPMENT = Development(time=150.0, snapshots=30, spacing=4.1, split=True)
 class PinballOptions(DragOptions):
     """Options of flowsim/FluidicPinball-v0; their defaults are those of the preset `quick`."""
 
-    reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
     cells_per_diameter: float = Field(12.0, ge=4.0, description="resolution D/h")
-    cfl: float | None = Field(
-        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
-    )
     episode_actions: int = Field(80, ge=1, description="actions until an episode is truncated")
     action_time: float = Field(0.875, gt=0.0, le=100.0, description="time one action is held")
     wall_speed: float = Field(
@@ -98,8 +94,8 @@ class FluidicPinball(SpinTask[PinballOptions]):
 
     @property
     def development(self) -> Development:
-        """Episodes start from stored states of one branch."""
-        push = DEVELOPMENT.push if self.options.branch == "up" else -DEVELOPMENT.push
+        """Episodes start from stored states of one branch; a push upwards turns the jet between the cylinders down."""
+        push = -DEVELOPMENT.push if self.options.branch == "up" else DEVELOPMENT.push
         return replace(DEVELOPMENT, push=push)
 
     def actuators(self) -> Sequence[Actuator]:

@@ -251,3 +251,16 @@ def test_an_evaluation_prints_drag_lift_and_power_beside_the_flow_without_contro
     printed = capsys.readouterr().out
     assert f"{found['measures']['C_D']['mean']:.3f} +-" in printed
     assert "net power" in printed
+
+
+@pytest.mark.slow
+def test_the_jet_between_the_rear_cylinders_leans_to_the_side_that_the_branch_names(monkeypatch):
+    developed = Development(time=150.0, snapshots=3, spacing=0.1, split=True)
+    monkeypatch.setattr(pinball, "DEVELOPMENT", developed)
+    env = gymnasium.make(IDS[1], cells_per_diameter=8, branch="up").unwrapped
+    observed, _ = env.reset(seed=0)
+    speeds = []
+    for _ in range(20):  # more than two periods
+        observed, *_ = env.step(np.zeros(3, np.float32))
+        speeds.append(observed[3])  # upwards, 1 D behind the middle between the rear cylinders
+    assert np.mean(speeds) > 0.05
