@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flowsim.boundary import PROFILES, SIDE_NAMES, normal_to_x
+from flowsim.boundary import PROFILES, SIDE_NAMES, Side, Sides, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 
@@ -106,3 +106,30 @@ def _takes_time(function: Callable[..., Any]) -> bool:
         if parameter.default is parameter.empty
     ]
     return len(needed) > 1
+
+
+def has_outlet(sides: Sides) -> bool:
+    """Return whether fluid can leave through a side."""
+    return bool(np.isin(sides.kinds(), (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)).any())
+
+
+def check_stream(sides: Sides, stream: tuple[float, float], grid: Grid) -> None:
+    """Refuse a stream that cannot pass through the sides of a box.
+
+    Raises
+    ------
+    ValueError
+        When it enters through an outflow side, or cannot leave.
+    """
+    given, kinds = sides.velocities(stream), sides.kinds()
+    for number, side in enumerate(SIDE_NAMES):
+        inwards = given[number, 0 if number < 2 else 1] * (1 if number % 2 == 0 else -1)
+        if kinds[number] == Side.OUTFLOW and inwards > 0:
+            raise ValueError(
+                f"stream = {stream!r}: it enters through the {side} side, which is outflow"
+            )
+    along_x, along_y = given[1, 0] - given[0, 0], given[3, 1] - given[2, 1]
+    if not has_outlet(sides) and abs(along_x * grid.ny + along_y * grid.nx) > 1e-12:
+        raise ValueError(
+            "the stream enters the box but cannot leave it: one side must be outflow, open or far_field"
+        )

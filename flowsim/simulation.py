@@ -1,7 +1,7 @@
-"""The step that advances a batch of flows, and who calls it when.
+"""A batch of flows as a user drives it: started, advanced, steered, measured.
 
-All is in one file: a fourth of it says what parameters and attributes mean, and the rest reads and writes the same
-arrays.
+All is in one file: half of it says what parameters and attributes mean, and the rest reads and writes the same arrays.
+The algorithm of a step is in :mod:`flowsim.backend.step`.
 """
 
 from __future__ import annotations
@@ -14,27 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flowsim.backend import step
 from flowsim.backend.state import State
+from flowsim.backend.step import Method, method_of
 from flowsim.bodies import Body
 from flowsim.bodies.checks import check_bodies
-from flowsim.bodies.jets import Jet
-from flowsim.bodies.resolution import (
-    FEWEST_CELLS,
-    blockage,
-    edge_in_words,
-    thickness,
-    thin_edge,
-)
+from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
-from flowsim.boundary import SIDE_NAMES, Side, Sides
+from flowsim.boundary import SIDE_NAMES, Sides
 from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
-from flowsim.inflow import Inflow, Profile
+from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
-    MASS_LAG,
-    RUNNING,
     SPIN,
     SPIN_BEFORE,
     VX,
@@ -53,16 +46,10 @@ from flowsim.kernels.midline import (
     TURN_BEFORE,
     command_at,
 )
-from flowsim.kernels.time import time_step
+from flowsim.measure.description import describe
 
 if TYPE_CHECKING:
     from flowsim.measure.instrument import Instrument
-
-DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
-STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
-SETTLING_SWEEPS = 10
-LEAK = 0.01
-"""Share of the flow through a body, 1 / (lambda dt), above which :meth:`Simulation.describe` warns."""
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -186,16 +173,14 @@ class Simulation(State):
             backend=backend,
             threads=threads,
         )
-        if integrator not in DEFAULT_CFL:
-            raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
-        self.integrator, self.penalty = integrator, penalty
-        self.cfl = DEFAULT_CFL[integrator] if cfl is None else cfl
-        self._check(viscosity, perturbation)
-        self.viscosity[:], self.perturbation = viscosity, perturbation
+        self.integrator, self.cfl, self.penalty = method_of(integrator, cfl, penalty)
+        self.viscosity[:] = _checked_viscosity(viscosity, batch)
+        if not np.isfinite(perturbation):
+            raise ValueError(f"perturbation = {perturbation!r}: it must be finite")
+        self.perturbation = perturbation
+        check_bodies(self.bodies, self.grid, self.sides)
+        check_stream(self.sides, self.stream, self.grid)
         self._driven = [k for k, body in enumerate(self.bodies) if callable(body.motion)]
-        self._pressure_solver = self._sweeps.PressureSolver(
-            grid.nx, grid.ny, self.sides.periodic, self.sides.held, self.dtype, batch, self._device
-        )
         self.control_volumes: ControlVolumes | None = None
         self.instruments: list[Instrument] = []
         self._program = functools.partial(self._device.program, settings=self._settings)
@@ -210,54 +195,42 @@ class Simulation(State):
         self._device.prepare(self._every_sweep)
         self.reset()
 
-    def _check(self, given_viscosity: ArrayLike, perturbation: float) -> None:
-        viscosity = np.asarray(given_viscosity, np.float64)
-        if viscosity.shape not in ((), (self.batch,)):
-            raise ValueError(
-                f"viscosity has the shape {viscosity.shape}, but must be one number or {self.batch}"
-            )
-        if not np.isfinite(perturbation):
-            raise ValueError(f"perturbation = {perturbation!r}: it must be finite")
-        if not (np.isfinite(viscosity).all() and (viscosity > 0).all()):
-            raise ValueError(
-                f"viscosity = {viscosity.min()!r}: the viscosity (1/Re) must be positive"
-            )
-        if not 0 < self.cfl <= 1:
-            raise ValueError(f"cfl = {self.cfl!r}: the CFL number must lie in (0, 1]")
-        if not (np.isfinite(self.penalty) and self.penalty > 0):
-            raise ValueError(f"penalty = {self.penalty!r}: the penalty must be positive")
-        check_bodies(self.bodies, self.grid, self.sides)
-        given, kinds = self.sides.velocities(self.stream), self.sides.kinds()
-        for number, side in enumerate(SIDE_NAMES):
-            inwards = given[number, 0 if number < 2 else 1] * (1 if number % 2 == 0 else -1)
-            if kinds[number] == Side.OUTFLOW and inwards > 0:
-                raise ValueError(
-                    f"stream = {self.stream!r}: it enters through the {side} side, which is outflow"
-                )
-        passable = self._passable()
-        normal = (given[1, 0] - given[0, 0]) * self.grid.ny + (
-            given[3, 1] - given[2, 1]
-        ) * self.grid.nx
-        if not passable and abs(normal) > 1e-12:
-            raise ValueError(
-                "the stream enters the box but cannot leave it: one side must be outflow, open or far_field"
-            )
-
-    def _passable(self) -> bool:
-        """Return whether fluid can leave through a side."""
-        leaves = (Side.OUTFLOW, Side.OPEN, Side.FAR_FIELD)
-        return bool(np.isin(self.sides.kinds(), leaves).any())
-
-    def _settings(self) -> tuple[Any, ...]:
-        """Return what sweeps are called with that may be written at any time."""
-        return self.integrator, self.cfl, self.penalty, *self.instruments
-
-    # --- the algorithm -------------------------------------------------------------------------------------------
+    # --- the algorithm: see flowsim.backend.step --------------------------------------------------------------------
 
     def _take_step(self) -> None:
         """Advance every running simulation by one step of its own size, never past its time."""
         self._begin_step()
         self._complete_step()
+
+    def _begin_step(self) -> None:
+        step.begin_step(self._device_state, self._method())
+
+    def _complete_step(self) -> None:
+        looks = [instrument.look for instrument in self.instruments]
+        step.complete_step(self._device_state, self._method(), looks)
+
+    def _settle_all(self) -> None:
+        step.settle(self._device_state, self._method())
+
+    def _sense_all(self) -> None:
+        step.sense(self._device_state)
+
+    def _every_sweep(self) -> None:
+        """Call every sweep that a step, an impulsive start and a look at the sensors and the fields take."""
+        self._settle_all()
+        self._take_step()
+        self._sense_all()
+
+    def _method(self) -> Method:
+        return Method(self.integrator, self.cfl, self.penalty)
+
+    def _settings(self) -> tuple[Any, ...]:
+        """Return what sweeps are called with that may be written at any time."""
+        return *self._method(), *self.instruments
+
+    def _step_by_halves(self) -> None:
+        halves = self._program(self._begin_step), self._program(self._complete_step)
+        self._step = functools.partial(self._take_driven_step, *halves)
 
     def _take_driven_step(self, begin: Callable[[], None], complete: Callable[[], None]) -> None:
         """Take a step in the middle of which functions of the host move bodies and change profiles of inflows."""
@@ -270,38 +243,6 @@ class Simulation(State):
                     self._place_driven(int(b), k, self.time[b] + self.dt[b])
         complete()
 
-    def _step_by_halves(self) -> None:
-        halves = self._program(self._begin_step), self._program(self._complete_step)
-        self._step = functools.partial(self._take_driven_step, *halves)
-
-    def _begin_step(self) -> None:
-        active = self._near.flags[RUNNING]
-        self._choose_time_step(active)
-        self._predict(active)
-
-    def _complete_step(self) -> None:
-        active = self._near.flags[RUNNING]
-        self._penalize(active)
-        self._project(active, keep_pressure=True)
-        self._follow_light_bodies(active)
-        self._end_step(active)
-
-    def _choose_time_step(self, active: Any) -> None:
-        s = self._near
-        decay, multistep = STABLE_DECAY[self.integrator], self.integrator == "ab2"
-        self._sweeps.begin_step(active, s.clock, s.state, self.grid.h, self.cfl, decay, multistep)
-
-    def _predict(self, active: Any) -> None:
-        """Advection, diffusion and the last pressure gradient, explicit."""
-        s, h = self._near, self.grid.h
-        fields = (self.u, self.v, self._new_u, self._new_v, self._rate_u, self._rate_v)
-        self._sweeps.fill_ghosts(active, self.u, self.v, s.sides, self._given)
-        self._sweeps.predict(active, *fields, self.pressure, s.sides, s.clock, h, self._room)
-        if any(self.sides.held):
-            self._sweeps.predict_open_sides(
-                active, *fields, self.pressure, s.sides, self._given, s.clock, h
-            )
-
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion
         assert callable(motion)
@@ -310,103 +251,12 @@ class Simulation(State):
         state.position[b, k], state.angle[b, k] = (x, y), theta
         state.velocity[b, k], state.angular_velocity[b, k] = (vx, vy), omega
 
-    def _penalize(self, active: Any, moves: bool = True) -> None:
-        """Free bodies' motion and the penalty, implicit and together."""
-        if not self.bodies:
-            return
-        s = self._near
-        if len(self._table.nodes):
-            self._sweeps.bend(active, s.bodies, s.gait, s.form, s.clock, moves)
-        fields = (self._new_u, self._new_v, self._shares, self._drifts)
-        self._sweeps.penalize(
-            active,
-            self._room,
-            *fields,
-            s.form,
-            s.bodies,
-            moves,
-            s.state,
-            s.contact,
-            s.gravity,
-            s.clock,
-            self.penalty,
-            self.grid.h,
-            s.sides,
-            s.jets,
-        )
-
-    def _project(self, active: Any, keep_pressure: bool) -> None:
-        """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
-        s, sweeps, h = self._near, self._sweeps, self.grid.h
-        now, new, given = (self.u, self.v), (self._new_u, self._new_v), self._given
-        if self._far_field:
-            spacing, room = self._far_spacing, self._vortices
-            sweeps.far_field(active, *now, given, s.sides, s.stream, h, spacing, room)
-        sweeps.update_sides(active, *now, *new, s.sides, given, s.clock, h)
-        sources = None
-        if s.jets is not None:
-            sweeps.balance_jets(active, *new, s.jets, s.sides, h)
-            sources = s.jets, s.state, h
-        self._pressure_solver.solve_divergence(active, *new, self._phi, s.sides, sources)
-        potentials = (self._phi, self.pressure)
-        sweeps.correct(
-            active,
-            *new,
-            *now,
-            *potentials,
-            s.sides,
-            s.clock,
-            h,
-            keep_pressure,
-            self._speeds,
-        )
-        sweeps.find_speed(active, self._speeds, s.clock, s.flags)
-
-    def _follow_light_bodies(self, active: Any) -> None:
-        """Look at the acceleration of the fluid under bodies lighter than it, which the next step needs."""
-        if not self._table.traits[:, MASS_LAG].any():
-            return
-        s = self._near
-        fields = (self.u, self.v, self._shares)
-        self._sweeps.follow_light_bodies(
-            active, self._room, *fields, s.bodies, s.state, s.clock, self.grid.h, s.sides
-        )
-
-    def _end_step(self, active: Any) -> None:
-        """Let time go by, see who goes on, and measure."""
-        s = self._near
-        self._sweeps.end_step(active, s.clock, s.steps, s.flags, s.state)
-        for instrument in self.instruments:
-            instrument.look(active)
-
-    def _settle_all(self) -> None:
-        """Penalise and project in turn."""
-        active = self._near.flags[RUNNING]
-        for _ in range(SETTLING_SWEEPS):
-            self._sweeps.copy_velocity(active, self.u, self.v, self._new_u, self._new_v)
-            self._penalize(active, moves=False)
-            self._project(active, keep_pressure=False)
-        self._follow_light_bodies(active)
-
-    def _sense_all(self) -> None:
-        s, all_of_them, velocity = self._near, self._everyone, (self.u, self.v)
-        self._sweeps.fill_ghosts(all_of_them, *velocity, s.sides, self._given)
-        self._sweeps.sense(
-            all_of_them, *velocity, s.state, s.sensors, s.carriers, self.grid.h, s.sides, s.sensed
-        )
-
-    def _every_sweep(self) -> None:
-        """Call every sweep that a step, an impulsive start and a look at the sensors and the fields take."""
-        self._settle_all()
-        self._take_step()
-        self._sense_all()
-
     # --- driving it ------------------------------------------------------------------------------------------------
 
     def step(self, active: BoolArray | None = None, until: FloatArray | None = None) -> None:
         """Advance every active simulation by one step of its own size, never past ``until``.
 
-        ``_take_step`` is the algorithm, sweep by sweep.
+        :mod:`flowsim.backend.step` is the algorithm, sweep by sweep.
 
         Parameters
         ----------
@@ -467,7 +317,7 @@ class Simulation(State):
         while True:
             self._running[:] = running
             with self._on_the_device():
-                self._device.repeat(self._step, self._near.flags[RUNNING], left)
+                self._device.repeat(self._step, self._device_state.running, left)
                 self._look_at_sensors()
             running &= self._go_on()
             if steps is not None:
@@ -500,8 +350,7 @@ class Simulation(State):
         self._device.send_state()
 
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
-        if self.jets and not self._passable():
-            self._check_closed_box()
+        self._check_jets()
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
         self._outside[:] = False
         self._until[:] = until
@@ -539,7 +388,8 @@ class Simulation(State):
         which = np.ones(self.batch, bool) if which is None else which
         where = slice(None) if which.all() else self._index(np.flatnonzero(which).tolist())
         self.u[where], self.v[where] = self.stream
-        for field in (self._rate_u, self._rate_v, self._new_u, self._new_v, self.pressure):
+        f = self._device_state.fields
+        for field in (f.rate_u, f.rate_v, f.new_u, f.new_v, f.pressure):
             field[where] = 0
         self._fill_given_sides(where)
         self.time[which], self.dt[which], self.steps[which] = 0.0, 0.0, 0
@@ -605,7 +455,7 @@ class Simulation(State):
         if side not in SIDE_NAMES or getattr(self.sides, side) != "inflow":
             raise ValueError(f"side = {side!r}: only an inflow side has a profile")
         inflow = Inflow(side, profile, self.grid, self.batch, self.stream)
-        if not self._passable():
+        if not has_outlet(self.sides):
             raise ValueError(
                 f"the profile of side {side}: one side must be outflow, open or far_field for the fluid to leave"
             )
@@ -645,17 +495,12 @@ class Simulation(State):
         way = np.abs(target - self.jet_flow_rates[which])
         self.target_jet_flow_rates[which] = target
         self.jet_ramp_rates[which] = way / over if over > 0 else np.inf
-        if not self._passable():
-            self._check_closed_box()
+        self._check_jets()
 
-    def _check_closed_box(self) -> None:
-        for rates in (self.jet_flow_rates, self.target_jet_flow_rates):
-            net = np.abs(rates.sum(axis=1))
-            if (net > 1e-9 * np.abs(rates).sum(axis=1)).any():
-                raise ValueError(
-                    f"the flow rates of the jets add up to {net.max():g}, but nothing can leave or enter the box: "
-                    "one side must be outflow, open or far_field, or they must add up to zero"
-                )
+    def _check_jets(self) -> None:
+        """Refuse jets that blow into a box that nothing can leave."""
+        if self.jets and not has_outlet(self.sides):
+            check_closed_box(self.jet_flow_rates, self.target_jet_flow_rates)
 
     @property
     def _each_step(self) -> bool:
@@ -680,7 +525,7 @@ class Simulation(State):
             self._states[..., before],
         )
         with self._on_the_device():
-            self._device.repeat(self._settle, self._near.flags[RUNNING], 1)
+            self._device.repeat(self._settle, self._device_state.running, 1)
             self._look_at_sensors()
         for array in (
             state.force,
@@ -757,37 +602,16 @@ class Simulation(State):
         four cells fits. The blockage is the largest share of a cross-section of the box that bodies cover, where they
         are now, in the worst simulation of the batch (:mod:`flowsim.bodies.resolution`).
         """
-        h, fastest = self.grid.h, float(np.hypot(*self.stream))
-        decay = STABLE_DECAY[self.integrator]
-        steps = [time_step(fastest, nu, h, self.cfl, decay, np.inf) for nu in self.viscosity]
-        dt, held = max(steps), self.penalty * min(steps)
-        cells = [thickness(body) / h for body in self.bodies]
-        across = f"bodies {', '.join(f'{n:.3g}' for n in cells)} cells thick, " if cells else ""
-        line = (
-            f"{self.batch} x {self.grid.nx} x {self.grid.ny} cells, D/h = {1 / h:.3g}, {across}"
-            f"blockage {100 * blockage(self).max():.3g} %, dt <= {dt:.3g} D/U, "
-            f"lambda dt <= {self.penalty * dt:.3g}, {self.dtype}, {self.integrator} at CFL {self.cfl:g}"
+        return describe(self)
+
+
+def _checked_viscosity(given: ArrayLike, batch: int) -> FloatArray:
+    """Return one viscosity or those of all simulations, or refuse them."""
+    viscosity = np.asarray(given, np.float64)
+    if viscosity.shape not in ((), (batch,)):
+        raise ValueError(
+            f"viscosity has the shape {viscosity.shape}, but must be one number or {batch}"
         )
-        if self.bodies and held < 1 / LEAK:
-            line += (
-                f"\nlambda dt = {held:.3g}: about {100 / (1 + held):.2g} % of the flow leaks through bodies; "
-                f"penalty = {1 / LEAK * self.penalty / held:.2g} keeps it below {100 * LEAK:g} %"
-            )
-        for k in self._driven:
-            start = self.body_state.position[0, k]
-            if self.time[0] == 0 and not np.allclose(start, self.bodies[k].center):
-                line += f"\nbody {k} is driven: it starts at ({start[0]:g}, {start[1]:g}), whatever its center"
-        for j, width in enumerate(self.jet_widths):
-            line += f"\njet {j} is {width / h:.3g} cells wide"
-            if width < FEWEST_CELLS * h:
-                line += ": its flow rate is exact, its profile is not resolved"
-        leaks = f"below {FEWEST_CELLS} it leaks, and its forces are rough"
-        for k, (body, n) in enumerate(zip(self.bodies, cells, strict=True)):
-            if n < FEWEST_CELLS:
-                line += f"\nbody {k} is only {n:.3g} cells thick: {leaks}"
-            elif (thin := thin_edge(body, FEWEST_CELLS * h)) > 2 * h:
-                line += (
-                    f"\nbody {k} is thinner than {FEWEST_CELLS} cells over the last {thin:.2g} D "
-                    f"({thin / h:.2g} cells) before {edge_in_words(body)}: {leaks}"
-                )
-        return line
+    if not (np.isfinite(viscosity).all() and (viscosity > 0).all()):
+        raise ValueError(f"viscosity = {viscosity.min()!r}: the viscosity (1/Re) must be positive")
+    return viscosity

@@ -6,13 +6,14 @@ All is in one file, because all of it reads and writes the same arrays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flowsim.backend import load_backend
+from flowsim.backend import load_backend, step
+from flowsim.backend.records import Bodies, Box, Clock, DeviceState, Fields, Sensors
 from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable
@@ -39,6 +40,7 @@ from flowsim.kernels.layout import (
     DT,
     FLAGS,
     FLUID_MASS,
+    MASS_LAG,
     SPEED,
     STATE_COLUMNS,
     TIME,
@@ -57,39 +59,13 @@ from flowsim.kernels.midline import (
     X,
     Y,
 )
+from flowsim.measure import fields
 
 FAR_FIELD_SPACINGS = 32
 """Spacings of the points on the longer side of the box where the velocity on its ``far_field`` sides is found."""
 
 Array = Any
 FloatArray = NDArray[np.float64]
-
-
-@dataclass
-class Near:
-    """The small arrays where the sweeps see them, on the host or on a device.
-
-    Of each simulation its clock, steps and flags, the states of its bodies and what they touch, and how those that bend
-    do (columns as in :mod:`flowsim.kernels.layout` and :mod:`flowsim.kernels.midline`); the velocity at the sensors;
-    what never changes: the table of the bodies, the kinds of the sides, the stream, gravity, and the sensors with the
-    numbers of the bodies that carry them.
-    """
-
-    clock: Array
-    steps: Array
-    flags: Array
-    state: Array
-    contact: Array
-    gait: Array
-    form: Array
-    sensed: Array
-    bodies: BodyTable
-    sides: Array
-    stream: Array
-    gravity: Array
-    sensors: Array
-    carriers: Array
-    jets: JetTable | None
 
 
 class State:
@@ -120,42 +96,94 @@ class State:
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
         self.stream, self.gravity = stream, gravity
         self.dtype, self.backend = np.dtype(dtype), backend
-        self._sweeps = load_backend(backend)
-        needed = memory_needed(grid, batch, dtype)
-        self._device = self._sweeps.Device(threads)
-        self._device.reserve(batch, grid, dtype, needed)
+        sweeps = load_backend(backend)
+        self._device = sweeps.Device(threads)
+        self._device.reserve(batch, grid, dtype, memory_needed(grid, batch, dtype))
         self._side_kinds = self.sides.kinds()
         self._inflows: dict[int, Inflow] = {}
-        self._far_field = bool((self._side_kinds == Side.FAR_FIELD).any())
         self._table = BodyTable.of(self.bodies, grid.h, batch)
         self.jets = tuple(jets)
+        self._device_state = self._arrange(sweeps, sensors)
+        on_grid = self._device_state.fields
+        self.u, self.v, self.pressure = on_grid.u, on_grid.v, on_grid.pressure
+
+    def _arrange(
+        self, sweeps: ModuleType, sensors: Sequence[tuple[int, tuple[float, float]]]
+    ) -> DeviceState:
+        """Make all arrays, and return them as the sweeps see them."""
+        batch, grid, sides, device = self.batch, self.grid, self.sides, self._device
+        near, array = self._allocate(len(sensors)), device.array
         places, kinds = tabulate_jets(self.jets, self.bodies, grid.h)
         radius = np.where(kinds[:, RADIAL] != 0, places[:, SURFACE], 1.0)
         self.jet_widths: FloatArray = 2.0 * places[:, HALF] * radius
-        near, array = self._allocate(len(sensors)), self._device.array
-        table = JetTable(array(places), array(kinds), near.pop("jets"))
-        self._near = Near(**near, **self._constants(sensors), jets=table if self.jets else None)
-        self._everyone = self._device.array(np.ones(batch, np.bool_))
+        clock = Clock(near["clock"], near["steps"], near["flags"])
+        spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
+        is_far = (self._side_kinds == Side.FAR_FIELD).any()
+        return DeviceState(
+            sweeps=sweeps,
+            fields=self._fields(),
+            clock=clock,
+            box=self._box(),
+            bodies=Bodies(
+                table=BodyTable(*map(array, self._table[:5]), *map(device.if_any, self._table[5:])),
+                state=near["state"],
+                contact=near["contact"],
+                gait=near["gait"],
+                form=near["form"],
+                jets=JetTable(array(places), array(kinds), near["jets"]) if self.jets else None,
+            ),
+            sensors=Sensors(
+                array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2)),
+                array(np.array([body for body, _ in sensors], np.int64)),
+                near["sensed"],
+            ),
+            everyone=array(np.ones(batch, np.bool_)),
+            room=device.room(batch, grid, self._table, self.dtype),
+            speeds=device.speeds(batch, grid, self.dtype, clock.flags),
+            far_room=device.far_field(batch, grid, spacing, self.dtype) if is_far else None,
+            far_spacing=spacing,
+            pressure_solver=sweeps.PressureSolver(
+                grid.nx, grid.ny, sides.periodic, sides.held, self.dtype, batch, device
+            ),
+            has_open_sides=any(sides.held),
+            has_bending_bodies=bool(len(self._table.nodes)),
+            has_light_bodies=bool(self._table.traits[:, MASS_LAG].any()),
+        )
+
+    def _fields(self) -> Fields:
+        """Make what lives on the grid."""
+        batch, grid, device = self.batch, self.grid, self._device
+        faces, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
+        bends = bool(len(self._table.nodes))
+        u, v, new_u, new_v, rate_u, rate_v = (device.zeros(faces, self.dtype) for _ in range(6))
+        return Fields(
+            u=u,
+            v=v,
+            new_u=new_u,
+            new_v=new_v,
+            rate_u=rate_u,
+            rate_v=rate_v,
+            pressure=device.zeros(cells, self.dtype),
+            phi=device.zeros(cells, self.dtype),
+            shares=device.zeros((2, *faces), self.dtype),
+            drifts=device.zeros((2, *faces) if bends else (2, batch, 0, 0), self.dtype),
+        )
+
+    def _box(self) -> Box:
+        """Put where the sweeps work what they know of the box."""
+        array = self._device.array
+        return Box(
+            h=self.grid.h,
+            sides=array(self._side_kinds),
+            given=self._device.zeros((self.batch, 4, 2, max(self.grid.padded_shape)), self.dtype),
+            stream=array(np.array(self.stream, np.float64)),
+            gravity=array(np.array(self.gravity, np.float64)),
+        )
 
     def _allocate(self, sensors: int) -> dict[str, Array]:
-        """Make the fields and the small arrays; return these as the sweeps see them."""
-        batch, bodies, grid, device = self.batch, len(self.bodies), self.grid, self._device
-        padded, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
-
-        def pair() -> tuple[Array, Array]:
-            return device.zeros(padded, self.dtype), device.zeros(padded, self.dtype)
-
-        (self.u, self.v), (self._new_u, self._new_v) = pair(), pair()
-        self._rate_u, self._rate_v = pair()
-        self._shares = device.zeros((2, *padded), self.dtype)
-        self.pressure, self._phi = device.zeros(cells, self.dtype), device.zeros(cells, self.dtype)
-        self._given = device.zeros((batch, 4, 2, max(grid.padded_shape)), self.dtype)
-        self._far_spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
-        self._vortices = device.far_field(batch, grid, self._far_spacing, self.dtype)
-        self._room = device.room(batch, grid, self._table, self.dtype)
-        bending = len(self._table.nodes)
-        self._drifts = device.zeros((2, *padded) if bending else (2, batch, 0, 0), self.dtype)
-        host, near = device.state(
+        """Make the small arrays, name what the host sees of them, and return them as the sweeps see them."""
+        batch, bodies, bending = self.batch, len(self.bodies), len(self._table.nodes)
+        host, near = self._device.state(
             {
                 "clock": ((batch, CLOCK_COLUMNS), np.float64),
                 "steps": ((batch,), np.int64),
@@ -168,7 +196,6 @@ class State:
                 "jets": ((batch, len(self.jets), JET_COLUMNS), np.float64),
             }
         )
-        self._speeds = device.speeds(batch, grid, self.dtype, near["flags"])
         clock, flags, self._states = host["clock"], host["flags"], host["state"]
         self.time, self.dt, self._until = clock[:, TIME], clock[:, DT], clock[:, UNTIL]
         self._speed, self.viscosity = clock[:, SPEED], clock[:, VISCOSITY]
@@ -182,21 +209,6 @@ class State:
         self.jet_flow_rates, self.target_jet_flow_rates = jets[..., FLOW_RATE], jets[..., TARGET]
         self.jet_ramp_rates, self.jet_momentum = jets[..., RAMP], jets[..., MOMENTUM:GAIN]
         return near
-
-    def _constants(self, sensors: Sequence[tuple[int, tuple[float, float]]]) -> dict[str, Array]:
-        """Put what never changes where the sweeps work."""
-        array = self._device.array
-        return {
-            "bodies": BodyTable(
-                *map(array, self._table[:5]),
-                *map(self._device.if_any, self._table[5:]),
-            ),
-            "sides": array(self._side_kinds),
-            "stream": array(np.array(self.stream, np.float64)),
-            "gravity": array(np.array(self.gravity, np.float64)),
-            "sensors": array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2)),
-            "carriers": array(np.array([body for body, _ in sensors], np.int64)),
-        }
 
     def set_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
         """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
@@ -226,11 +238,11 @@ class State:
         return b if isinstance(b, (int, np.integer)) else self._device.array(np.array(b, np.int64))
 
     def _fill_given_sides(self, where: Any) -> None:
-        nx, ny = self.grid.nx, self.grid.ny
+        nx, ny, box = self.grid.nx, self.grid.ny, self._device_state.box
         given = np.repeat(
-            self.sides.velocities(self.stream)[:, :, None], self._given.shape[-1], axis=2
+            self.sides.velocities(self.stream)[:, :, None], box.given.shape[-1], axis=2
         )
-        self._given[where] = self._device.array(given.astype(self.dtype))
+        box.given[where] = self._device.array(given.astype(self.dtype))
         self._write_inflows(where, [0.0] * self.batch)
         walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
         for side, index in ((0, G), (1, G + nx)):
@@ -251,7 +263,7 @@ class State:
                 [profiles[t if inflow.varies else 0.0][b] for b, t in enumerate(times)]
             )
             line = self._device.array(values.astype(self.dtype))[where]
-            self._given[where, side, :, : values.shape[-1]] = line
+            self._device_state.box.given[where, side, :, : values.shape[-1]] = line
             if side < 2:
                 self.u[where, G + side * nx] = line[..., 0, :]
             else:
@@ -269,7 +281,7 @@ class State:
 
     def midline(self, b: int, k: int) -> FloatArray:
         """Return place and direction (x, y, cos, sin) of the midline of a swimmer, head first, (n, 4), in the box."""
-        line = self.to_host(self._near.bodies.midlines[b, k])
+        line = self.to_host(self._device_state.bodies.table.midlines[b, k])
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
         turn = np.array([[c, s], [-s, c]])
         place = line[:, [X, Y]] @ turn + self.body_state.position[b, k]
@@ -293,23 +305,14 @@ class State:
 
     def max_divergence(self) -> FloatArray:
         """Largest |div u| of each simulation, but for the sources of jets; shape (B,)."""
-        s = self._near
-        self._sweeps.divergence(self._everyone, self.u, self.v, self._phi, s.sides)
-        if s.jets is not None:
-            self._device.send_state()
-            self._sweeps.subtract_sources(
-                self._everyone, self._phi, s.jets, s.state, self.grid.h, s.sides
-            )
-        return np.abs(self.to_host(self._phi)).max(axis=(1, 2)).astype(np.float64) / self.grid.h
+        self._device.send_state()
+        step.find_divergence(self._device_state)
+        largest = np.abs(self.to_host(self._device_state.fields.phi)).max(axis=(1, 2))
+        return largest.astype(np.float64) / self.grid.h
 
     def velocity_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
         """Velocity at the cell centres; shape (B, nx, ny, 2), of one simulation (nx, ny, 2)."""
-        self.fill_ghosts()
-        nx, ny = self.grid.nx, self.grid.ny
-        u, v = self.to_host(self.u[which]), self.to_host(self.v[which])
-        u = 0.5 * (u[..., G : G + nx, G : G + ny] + u[..., G + 1 : G + 1 + nx, G : G + ny])
-        v = 0.5 * (v[..., G : G + nx, G : G + ny] + v[..., G : G + nx, G + 1 : G + 1 + ny])
-        return np.stack([u, v], axis=-1)
+        return fields.velocity_at_centres(self, which)
 
     def vorticity(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
         """Vorticity dv/dx - du/dy at the cell centres (the mean of the four corners).
@@ -324,26 +327,13 @@ class State:
         (B, nx, ny)
             Of one simulation (nx, ny).
         """
-        self.fill_ghosts()
-        nx, ny = self.grid.nx, self.grid.ny
-        u, v = self.to_host(self.u[which]), self.to_host(self.v[which])
-        x, y = slice(G, G + nx + 1), slice(G, G + ny + 1)
-        below, left = slice(G - 1, G + ny), slice(G - 1, G + nx)
-        corner = (v[..., x, y] - v[..., left, y] - u[..., x, y] + u[..., x, below]) / self.grid.h
-        corner = (
-            corner[..., :-1, :-1]
-            + corner[..., 1:, :-1]
-            + corner[..., :-1, 1:]
-            + corner[..., 1:, 1:]
-        )
-        return np.asarray(0.25 * corner)
+        return fields.vorticity(self, which)
 
     def solid(self) -> NDArray[np.float64]:
         """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""
         chi = self._device.zeros((self.batch, self.grid.nx, self.grid.ny), np.float64)
-        s = self._near
         self._device.send_state()
-        self._sweeps.cover(self._everyone, chi, s.bodies, s.state, self.grid.h, s.sides)
+        step.find_solid(self._device_state, chi)
         return self.to_host(chi)
 
     def sample_velocity(self, points: ArrayLike) -> FloatArray:
@@ -376,7 +366,7 @@ class State:
         every = np.broadcast_to(places, (self.batch, *places.shape[-2:]))
         near = self._device.array(np.ascontiguousarray(every))
         velocity = self._device.zeros(near.shape, np.float64)
-        self._sweeps.sample(self._everyone, self.u, self.v, near, self.grid.h, velocity)
+        step.sample(self._device_state, near, velocity)
         return self.to_host(velocity)
 
     def sample_pressure(self, points: ArrayLike) -> FloatArray:
@@ -391,21 +381,11 @@ class State:
         -------
         (B, n) float64
         """
-        cells = np.asarray(points, np.float64) / self.grid.h - 0.5
-        cells = np.clip(cells, 0.0, np.array([self.grid.nx, self.grid.ny]) - 1.0)
-        low = np.minimum(cells.astype(np.int64), np.array([self.grid.nx, self.grid.ny]) - 2)
-        (x, y), (i, j) = (cells - low).T, low.T
-        around = (i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1)
-        corners = [
-            self.to_host(self.pressure[:, self._device.array(a), self._device.array(b)])
-            for a, b in around
-        ]
-        weights = (1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y
-        return np.asarray(sum(w * c for w, c in zip(weights, corners, strict=True)), np.float64)
+        return fields.sample_pressure(self, points)
 
     def fill_ghosts(self) -> None:
         """Bring the ghost points of u and v up to date with the sides of the box."""
-        self._sweeps.fill_ghosts(self._everyone, self.u, self.v, self._near.sides, self._given)
+        step.fill_ghosts(self._device_state)
 
     def to_host(self, array: Any) -> NDArray[Any]:
         """Return a field, or a part of one, as an array of the host."""
@@ -414,11 +394,12 @@ class State:
     # --- restarts --------------------------------------------------------------------------------------------------
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
-        fields = {
+        flow = self._device_state
+        arrays = {
             "u": self.u,
             "v": self.v,
-            "rate_u": self._rate_u,
-            "rate_v": self._rate_v,
+            "rate_u": flow.fields.rate_u,
+            "rate_v": flow.fields.rate_v,
             "pressure": self.pressure,
             "time": self.time,
             "dt": self.dt,
@@ -426,13 +407,14 @@ class State:
             "diverged": self.diverged,
             "speed": self._speed,
             "viscosity": self.viscosity,
-            "sides": self._given,
+            "sides": flow.box.given,
         }
-        if len(self._table.nodes):
-            fields |= {"gait": self.gait, "form": self.form, "midlines": self._near.bodies.midlines}
+        if flow.has_bending_bodies:
+            midlines = flow.bodies.table.midlines
+            arrays |= {"gait": self.gait, "form": self.form, "midlines": midlines}
         if self.jets:
-            fields["jets"] = self._jet_states
-        return fields | {f"body_{name}": array for name, array in vars(self.body_state).items()}
+            arrays["jets"] = self._jet_states
+        return arrays | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:
         """Return a copy of all that the future of simulation b depends on."""

@@ -157,3 +157,20 @@ def _foot(
     length = math.hypot(gx, gy)
     gx, gy = gx / length, gy / length
     return (x - away * gx, y - away * gy), (gx, gy)
+
+
+def check_closed_box(*flow_rates: FloatArray) -> None:
+    """Refuse flow rates (B, J) of jets with a net flow rate, in a box that nothing can leave or enter.
+
+    Raises
+    ------
+    ValueError
+        When those of a simulation do not add up to zero.
+    """
+    for rates in flow_rates:
+        net = np.abs(rates.sum(axis=1))
+        if (net > 1e-9 * np.abs(rates).sum(axis=1)).any():
+            raise ValueError(
+                f"the flow rates of the jets add up to {net.max():g}, but nothing can leave or enter the box: "
+                "one side must be outflow, open or far_field, or they must add up to zero"
+            )

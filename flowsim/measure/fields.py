@@ -1,11 +1,11 @@
-"""Fields that follow from the velocity: divergence, Q and streamfunction, at the centres of the cells."""
+"""Fields that follow from the velocity, at the centres of the cells, and the pressure at points."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flowsim.grid import GHOSTS as G
 
@@ -13,6 +13,46 @@ if TYPE_CHECKING:
     from flowsim.backend.state import State
 
 FloatArray = NDArray[np.float64]
+
+
+def velocity_at_centres(flow: State, which: int | slice) -> NDArray[np.floating]:
+    """See :meth:`flowsim.Simulation.velocity_at_centres`."""
+    flow.fill_ghosts()
+    nx, ny = flow.grid.nx, flow.grid.ny
+    u, v = flow.to_host(flow.u[which]), flow.to_host(flow.v[which])
+    u = 0.5 * (u[..., G : G + nx, G : G + ny] + u[..., G + 1 : G + 1 + nx, G : G + ny])
+    v = 0.5 * (v[..., G : G + nx, G : G + ny] + v[..., G : G + nx, G + 1 : G + 1 + ny])
+    return np.stack([u, v], axis=-1)
+
+
+def vorticity(flow: State, which: int | slice) -> NDArray[np.floating]:
+    """See :meth:`flowsim.Simulation.vorticity`."""
+    flow.fill_ghosts()
+    nx, ny = flow.grid.nx, flow.grid.ny
+    u, v = flow.to_host(flow.u[which]), flow.to_host(flow.v[which])
+    x, y = slice(G, G + nx + 1), slice(G, G + ny + 1)
+    below, left = slice(G - 1, G + ny), slice(G - 1, G + nx)
+    corner = (v[..., x, y] - v[..., left, y] - u[..., x, y] + u[..., x, below]) / flow.grid.h
+    corner = (
+        corner[..., :-1, :-1] + corner[..., 1:, :-1] + corner[..., :-1, 1:] + corner[..., 1:, 1:]
+    )
+    return np.asarray(0.25 * corner)
+
+
+def sample_pressure(flow: State, points: ArrayLike) -> FloatArray:
+    """See :meth:`flowsim.Simulation.sample_pressure`."""
+    nx, ny = flow.grid.nx, flow.grid.ny
+    cells = np.asarray(points, np.float64) / flow.grid.h - 0.5
+    cells = np.clip(cells, 0.0, np.array([nx, ny]) - 1.0)
+    low = np.minimum(cells.astype(np.int64), np.array([nx, ny]) - 2)
+    (x, y), (i, j) = (cells - low).T, low.T
+    array = flow._device.array
+    corners = [
+        flow.to_host(flow.pressure[:, array(a), array(b)])
+        for a, b in ((i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1))
+    ]
+    weights = (1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y
+    return np.asarray(sum(w * c for w, c in zip(weights, corners, strict=True)), np.float64)
 
 
 def divergence(flow: State, b: int = 0) -> FloatArray:

@@ -76,21 +76,19 @@ class Instrument:
         self._schedule = flow._device.array(schedule)
         cells, self._head, self._level = pressure_reference(flow)
         self._cells = flow._device.array(cells)
-        flow._device.prepare(lambda: self.look(flow._near.flags[0]))
+        flow._device.prepare(lambda: self.look(flow._device_state.running))
         flow.instruments.append(self)
 
     def look(self, active: Array) -> None:
         """Call the sweeps that see what is due at the end of a step."""
-        flow, s = self._flow, self._flow._near
-        flow._sweeps.look(
+        s = self._flow._device_state
+        s.sweeps.look(
             active,
-            s.clock,
-            s.steps,
-            s.flags,
+            *s.clock,
             self._schedule,
-            flow.u,
-            flow.v,
-            flow.pressure,
+            s.fields.u,
+            s.fields.v,
+            s.fields.pressure,
             self._cells,
             self._head,
             self._level,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flowsim.backend.step import fill_ghosts
 from flowsim.kernels.recording import (
     BODY_COLUMNS,
     FLOW_COLUMNS,
@@ -123,22 +124,19 @@ class Recorder(Instrument):
     def look(self, active: Any) -> None:
         """See what is due at the end of a step, and write rows."""
         super().look(active)
-        flow, s = self._flow, self._flow._near
+        s = self._flow._device_state
         if len(self.probes):
-            everyone = flow._everyone  # one that has come to its end is measured, too
-            flow._sweeps.fill_ghosts(everyone, flow.u, flow.v, s.sides, flow._given)
-        flow._sweeps.record(
+            fill_ghosts(s)  # of all: one that has come to its end is measured, too
+        s.sweeps.record(
             active,
-            s.clock,
-            s.steps,
-            s.flags,
+            *s.clock,
             self._schedule,
-            flow.u,
-            flow.v,
-            flow.pressure,
-            s.state,
+            s.fields.u,
+            s.fields.v,
+            s.fields.pressure,
+            s.bodies.state,
             self._points,
-            flow.grid.h,
+            s.box.h,
             self._sums,
             self._rows,
             self._count,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Grid, Sides, Simulation
+from flowsim.backend import step
 
 SIDES = {
     "periodic": Sides.all("periodic"),
@@ -12,7 +13,7 @@ SIDES = {
     "through": Sides("inflow", "outflow", "open", "open"),
     "round": Sides("periodic", "periodic", "slip", "no_slip"),
 }
-FIELDS = ("u", "v", "_new_u", "_new_v", "_rate_u", "_rate_v", "pressure", "_phi")
+FIELDS = ("u", "v", "new_u", "new_v", "rate_u", "rate_v", "pressure", "phi")
 
 
 def filled(sides: Sides, nx: int, ny: int, dtype: str, backend: str) -> Simulation:
@@ -21,13 +22,18 @@ def filled(sides: Sides, nx: int, ny: int, dtype: str, backend: str) -> Simulati
                      stream=(0.0, 0.0))  # fmt: skip
     rng = np.random.default_rng(nx)
     for name in FIELDS:
-        field = getattr(sim, name)
+        field = getattr(sim._device_state.fields, name)
         field[...] = sim._device.array(rng.normal(size=field.shape).astype(dtype))
     sim.dt[:], sim._speed[:] = [0.01, 0.02, 0.03], 7.0
     sim._running[:] = [True, False, True]
     sim.diverged[:] = [False, True, False]
     sim._device.send_state()
     return sim
+
+
+def host(sim: Simulation, name: str) -> np.ndarray:
+    """Return a field as an array of the host."""
+    return sim.to_host(getattr(sim._device_state.fields, name))
 
 
 def in_order(phi: np.ndarray, sim: Simulation) -> np.ndarray:
@@ -48,30 +54,31 @@ def test_sweeps_are_the_same_where_rows_are_left_over(
 ) -> None:
     nx, ny = (14, 10) if tiny else (518, 258)
     sims = [filled(SIDES[sides], nx, ny, dtype, backend) for backend in ("cpu", "cuda")]
-    before = [{name: sim.to_host(getattr(sim, name)[1]).copy() for name in FIELDS} for sim in sims]
+    states = [sim._device_state for sim in sims]
+    before = [{name: host(sim, name)[1].copy() for name in FIELDS} for sim in sims]
     ahead = {}
-    for sim in sims:
-        s, active = sim._near, sim._near.flags[0]
-        now, new = (sim.u, sim.v), (sim._new_u, sim._new_v)
-        sim._predict(active)
-        sim._sweeps.divergence(active, *new, sim._phi, s.sides)
-        ahead[sim.backend] = sim.to_host(sim._phi).copy()
+    for sim, s in zip(sims, states, strict=True):
+        f, kinds, active = s.fields, s.box.sides, s.running
+        now, new = (f.u, f.v), (f.new_u, f.new_v)
+        step.predict(s)
+        s.sweeps.divergence(active, *new, f.phi, kinds)
+        ahead[sim.backend] = host(sim, "phi").copy()
         if sim.backend == "cuda":
-            solver = sim._pressure_solver
+            solver = s.pressure_solver
             monkeypatch.setattr(solver, "solve", lambda *_: None)
-            solver.solve_divergence(active, *new, sim._phi, s.sides)
+            solver.solve_divergence(active, *new, f.phi, kinds)
             expected = in_order(ahead["cuda"], sim)[[0, 2]]
-            np.testing.assert_array_equal(sim.to_host(sim._phi)[[0, 2]], expected)
-            sim._phi[...] = sim._device.array(in_order(ahead["cpu"], sim))
-        sim._sweeps.correct(active, *new, *now, sim._phi, sim.pressure, s.sides, s.clock,
-                            sim.grid.h, True, sim._speeds)  # fmt: skip
-        sim._sweeps.find_speed(active, sim._speeds, s.clock, s.flags)
+            np.testing.assert_array_equal(host(sim, "phi")[[0, 2]], expected)
+            f.phi[...] = sim._device.array(in_order(ahead["cpu"], sim))
+        s.sweeps.correct(active, *new, *now, f.phi, f.pressure, kinds, s.clock.columns,
+                         s.box.h, True, s.speeds)  # fmt: skip
+        s.sweeps.find_speed(active, s.speeds, s.clock.columns, s.clock.flags)
         sim._device.fetch_state()
     cpu, cuda = sims
     tolerance = 1e-12 if dtype == "float64" else 1e-5
     np.testing.assert_allclose(ahead["cuda"][[0, 2]], ahead["cpu"][[0, 2]], atol=100 * tolerance)
     for name in FIELDS[:-1]:
-        expected, got = cpu.to_host(getattr(cpu, name)), cuda.to_host(getattr(cuda, name))
+        expected, got = host(cpu, name), host(cuda, name)
         np.testing.assert_allclose(
             got[[0, 2]], expected[[0, 2]], atol=100 * tolerance, err_msg=name
         )
@@ -87,26 +94,19 @@ def test_one_bad_velocity_is_noticed_wherever_it_is(bad: float, dtype: str, tiny
     """In the last cell and in the first, with other cells after and before it; and it is over with the next sweep."""
     nx, ny = (14, 10) if tiny else (518, 258)
     sim = filled(SIDES["periodic"], nx, ny, dtype, "cuda")
-    s, active, velocity = sim._near, sim._near.flags[0], (sim.u, sim.v)
-    new, phi = (sim._new_u, sim._new_v), sim._phi
-    phi[...] = 0
+    s = sim._device_state
+    f, active = s.fields, s.running
+    f.phi[...] = 0
     arguments = (
-        *new,
-        *velocity,
-        phi,
-        sim.pressure,
-        s.sides,
-        s.clock,
-        sim.grid.h,
-        False,
-        sim._speeds,
+        *(f.new_u, f.new_v, f.u, f.v, f.phi, f.pressure),
+        *(s.box.sides, s.clock.columns, s.box.h, False, s.speeds),
     )
     for where in ((0, 2, 2), (2, nx + 1, ny + 1)):
-        good = float(new[0][where])
+        good = float(f.new_u[where])
         for value in (bad, good):
-            new[0][where] = value
-            sim._sweeps.correct(active, *arguments)
-            sim._sweeps.find_speed(active, sim._speeds, s.clock, s.flags)
+            f.new_u[where] = value
+            s.sweeps.correct(active, *arguments)
+            s.sweeps.find_speed(active, s.speeds, s.clock.columns, s.clock.flags)
             sim._device.fetch_state()
             gone = np.zeros(3, bool)
             gone[where[0]] = not np.isfinite(value)

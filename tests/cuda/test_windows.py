@@ -47,7 +47,7 @@ def test_bodies_apart_and_bodies_that_meet() -> None:
     cpu, cuda = pair(BODIES)
     for sim in (cpu, cuda):
         sim.advance_steps(2)
-    levels = cuda.to_host(cuda._room.windows)[0, :, LEVEL]
+    levels = cuda.to_host(cuda._device_state.room.windows)[0, :, LEVEL]
     # the first of a group goes with those that are alone
     assert list(np.minimum(levels, 2)) == [0, 0, 1, 2, 0]
     assert_equal(cpu, cuda, 1e-10)
@@ -76,7 +76,7 @@ def test_swimmers_apart() -> None:
     cpu, cuda = pair([swimmer(2.5), swimmer(7.0)])
     for sim in (cpu, cuda):
         sim.advance_steps(2)
-    assert not cuda.to_host(cuda._room.windows)[..., LEVEL].any()
+    assert not cuda.to_host(cuda._device_state.room.windows)[..., LEVEL].any()
     assert_equal(cpu, cuda, 1e-10)
     assert np.abs(cpu.form).max() > 0
     np.testing.assert_allclose(cuda.form, cpu.form, atol=1e-9)

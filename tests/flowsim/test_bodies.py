@@ -63,7 +63,8 @@ def test_shares_of_faces_are_those_of_their_distances_also_over_periodic_sides(b
         )
 
     i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
-    for share, dx, dy in ((sim._shares[0], 0.0, 0.5), (sim._shares[1], 0.5, 0.0)):
+    shares = sim._device_state.fields.shares
+    for share, dx, dy in ((shares[0], 0.0, 0.5), (shares[1], 0.5, 0.0)):
         d, west, east, south, north = (
             distance((i + dx + a) * h, (j + dy + b) * h)
             for a, b in ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))

@@ -1,0 +1,164 @@
+"""The arrays of a batch of flows in a few records: what the sweeps take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from flowsim.bodies.jets import JetTable
+from flowsim.bodies.table import BodyTable
+from flowsim.kernels.layout import RUNNING
+
+Array = Any
+
+
+class Fields(NamedTuple):
+    """What lives on the grid, of the precision of the simulation.
+
+    Attributes
+    ----------
+    u, v, new_u, new_v, rate_u, rate_v : (B, nx + 2 G, ny + 2 G)
+        Velocity on the faces; the velocity that is not divergence-free yet; the rates of the last step.
+    pressure, phi : (B, nx, ny)
+        Pressure, and the potential of the projection, which is dt/h times the change of the pressure.
+    shares, drifts : (2, B, nx + 2 G, ny + 2 G)
+        Of faces of u and of v: the share that a body has, and its velocity of deformation. No ``drifts`` without bodies
+        that bend.
+    """
+
+    u: Array
+    v: Array
+    new_u: Array
+    new_v: Array
+    rate_u: Array
+    rate_v: Array
+    pressure: Array
+    phi: Array
+    shares: Array
+    drifts: Array
+
+
+class Clock(NamedTuple):
+    """Time of each simulation, and whether it goes on.
+
+    Attributes
+    ----------
+    columns : (B, 6) float64
+        Time, step, viscosity and more: see :mod:`flowsim.kernels.layout`.
+    steps : (B,) int64
+    flags : (3, B) bool
+        Running, diverged, outside.
+    """
+
+    columns: Array
+    steps: Array
+    flags: Array
+
+
+class Box(NamedTuple):
+    """The box, its sides, and what acts everywhere in it.
+
+    Attributes
+    ----------
+    h : float
+        Width of a cell.
+    sides : (4,) int64
+        Kinds of the sides.
+    given : (B, 4, 2, n)
+        Velocity (u, v) on each side, at the padded indices of the faces there.
+    stream, gravity : (2,) float64
+    """
+
+    h: float
+    sides: Array
+    given: Array
+    stream: Array
+    gravity: Array
+
+
+class Bodies(NamedTuple):
+    """The K bodies and J jets of each simulation.
+
+    Attributes
+    ----------
+    table : BodyTable
+        What they are.
+    state : (B, K, 32) float64
+        Where they are and what acts on them: see :mod:`flowsim.kernels.layout`.
+    contact : (B, K) int8
+        What they touch.
+    gait, form : (B, K, n) float64
+        How those that bend do: see :mod:`flowsim.kernels.midline`.
+    jets : JetTable or None
+    """
+
+    table: BodyTable
+    state: Array
+    contact: Array
+    gait: Array
+    form: Array
+    jets: JetTable | None
+
+
+class Sensors(NamedTuple):
+    """Points that bodies carry along, at which the flow is sensed.
+
+    Attributes
+    ----------
+    points : (n, 2) float64
+        In the frames of their carriers.
+    carriers : (n,) int64
+        Numbers of the bodies.
+    velocity : (B, n, 2) float64
+        Of the flow there.
+    """
+
+    points: Array
+    carriers: Array
+    velocity: Array
+
+
+@dataclass
+class DeviceState:
+    """A batch of flows as the sweeps of a backend see it, on the host or on a device.
+
+    Attributes
+    ----------
+    sweeps : module
+        The backend.
+    fields, clock, box, bodies, sensors
+        What the sweeps work on.
+    everyone : (B,) bool
+        A flag for each simulation, all of them set.
+    room, speeds, far_room
+        What sweeps need beside the fields: for the rows of a thread or the windows of bodies, for the largest speeds,
+        and for the far field, where there is one.
+    far_spacing : int
+        Cells between the points on far-field sides at which the velocity is found.
+    pressure_solver
+        Of the backend.
+    has_open_sides, has_bending_bodies, has_light_bodies : bool
+        Whether there are sides at which the pressure is held, bodies that bend, and free ones lighter than the fluid.
+    """
+
+    sweeps: ModuleType
+    fields: Fields
+    clock: Clock
+    box: Box
+    bodies: Bodies
+    sensors: Sensors
+    everyone: Array
+    room: Any
+    speeds: Any
+    far_room: Any
+    far_spacing: int
+    pressure_solver: Any
+    has_open_sides: bool
+    has_bending_bodies: bool
+    has_light_bodies: bool
+
+    @property
+    def running(self) -> Array:
+        """The flags (B,) of the simulations that take part in a step."""
+        return self.clock.flags[RUNNING]
