@@ -114,6 +114,7 @@ def sample(flow: DeviceState, points: Array, velocity: Array) -> None:
 
 
 def choose_time_step(flow: DeviceState, method: Method) -> None:
+    """Find the size of the step of each simulation, by its speed, its viscosity and its time left."""
     decay, multistep = STABLE_DECAY[method.integrator], method.integrator == "ab2"
     clock, state = flow.clock.columns, flow.bodies.state
     flow.sweeps.begin_step(flow.running, clock, state, flow.box.h, method.cfl, decay, multistep)

@@ -10,7 +10,7 @@ transforms take its place), streams, graphs, pinned memory and its transfers.
 import pytest
 from numba import config
 
-from flowsim import simulation
+from flowsim.backend import step
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 if SIMULATED:
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items):
 def _settle_soon(monkeypatch):
     """In the simulator two sweeps of settling show that it works, where ten take most of the time."""
     if SIMULATED:
-        monkeypatch.setattr(simulation, "SETTLING_SWEEPS", 2)
+        monkeypatch.setattr(step, "SETTLING_SWEEPS", 2)
 
 
 @pytest.fixture
