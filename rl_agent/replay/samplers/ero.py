@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.batch import Source
-from rl_agent.replay.samplers.features import Features, Findings
+from rl_agent.replay.samplers.features import Features, TDStatistics
 from rl_agent.replay.samplers.sampler import SampledBatch, Sampler, effective_share
 from rl_agent.replay.samplers.score_network import ScoreNetwork
 from rl_agent.replay.storage import EpisodeStorage
@@ -74,7 +74,7 @@ class EROSampler(Sampler):
             self._features.size, rng, local=False, has_context=False, hidden=HIDDEN
         )
         self._learning_rate, self._train_steps = learning_rate, steps
-        self._findings = Findings(capacity)
+        self._td_statistics = TDStatistics(capacity)
         self.score: F32 = np.ones(capacity, np.float32)
         self.masked: I64 = np.zeros(0, np.int64)
         self.masked_end = 0
@@ -103,13 +103,13 @@ class EROSampler(Sampler):
         )
         self.evaluated_end = storage.added
         self.score[indices] = 1.0
-        self._findings.forget(indices)
+        self._td_statistics.forget(indices)
 
     def learn(self, sampled: SampledBatch) -> None:
         """Renew lambda of sampled steps."""
-        self._findings.take(sampled)
+        self._td_statistics.take(sampled)
         self.score[sampled.indices] = self.network(
-            self._features(sampled.source, sampled.indices, self._findings)
+            self._features(sampled.source, sampled.indices, self._td_statistics)
         )
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
@@ -121,7 +121,9 @@ class EROSampler(Sampler):
         begin, end = storage.oldest_step_id, storage.added
         if change != 0.0:
             step_ids = rng.integers(begin, end, self._train_steps)
-            phi = self.network(self._features(source, storage.indices(step_ids), self._findings))
+            phi = self.network(
+                self._features(source, storage.indices(step_ids), self._td_statistics)
+            )
             self.network.descend(
                 -np.float32(change) * self.grad_log_mask(phi, step_ids), self._learning_rate
             )
@@ -152,11 +154,11 @@ class EROSampler(Sampler):
             "masked": self.masked,
             "ends": np.array([self.masked_end, self.evaluated_end]),
         }
-        return self._findings.save() | network | own
+        return self._td_statistics.save() | network | own
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over the result of ``save``."""
-        self._findings.restore(arrays)
+        self._td_statistics.restore(arrays)
         self.score[:] = arrays["score"]
         self.masked = arrays["masked"].astype(np.int64)
         self.masked_end, self.evaluated_end = (int(number) for number in arrays["ends"])

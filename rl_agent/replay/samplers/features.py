@@ -11,7 +11,7 @@ from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay.batch import Source
 from rl_agent.replay.samplers.sampler import SampledBatch
 
-__all__ = ["FEATURES", "Features", "Findings"]
+__all__ = ["FEATURES", "Features", "TDStatistics"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -23,7 +23,7 @@ UNKNOWN = 1.0
 """tanh of the TD error and of the target of a step that was not sampled yet (appendix B)."""
 
 
-class Findings:
+class TDStatistics:
     """tanh of the last TD error and of the last target of every stored step.
 
     Parameters
@@ -95,9 +95,9 @@ class Features:
         }
         self.size = sum(widths.get(name, 1) for name in self.names)
 
-    def __call__(self, source: Source, indices: I64, findings: Findings) -> F32:
+    def __call__(self, source: Source, indices: I64, td_statistics: TDStatistics) -> F32:
         """Describe the steps at ``indices``, shape (n, size)."""
-        columns = [self._column(name, source, indices, findings) for name in self.names]
+        columns = [self._column(name, source, indices, td_statistics) for name in self.names]
         return np.concatenate([np.empty((len(indices), 0), np.float32), *columns], axis=1)
 
     def pictures(self, source: Source, indices: I64) -> F32 | None:
@@ -114,7 +114,7 @@ class Features:
         ]
         return np.concatenate(stacks, axis=1)
 
-    def _column(self, name: str, source: Source, indices: I64, findings: Findings) -> F32:
+    def _column(self, name: str, source: Source, indices: I64, td_statistics: TDStatistics) -> F32:
         storage, scale = source.memory.storage, (source.mean, source.per_std)
         match name:
             case "state":
@@ -136,6 +136,6 @@ class Features:
                     :, None
                 ]
             case "td_error":
-                return findings.td_error[indices][:, None]
+                return td_statistics.td_error[indices][:, None]
             case _:
-                return findings.target[indices][:, None]
+                return td_statistics.target[indices][:, None]

@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.replay.batch import Source
-from rl_agent.replay.samplers.features import Features, Findings
+from rl_agent.replay.samplers.features import Features, TDStatistics
 from rl_agent.replay.samplers.prioritized import ProportionalSampler
 from rl_agent.replay.samplers.sampler import SampledBatch
 from rl_agent.replay.samplers.score_network import ScoreNetwork
@@ -79,13 +79,13 @@ class NERSSampler(ProportionalSampler):
         super().__init__(capacity, exponent)
         self._features, self.network = features, network
         self._learning_rate, self._train_steps = learning_rate, steps
-        self._findings = Findings(capacity)
+        self._td_statistics = TDStatistics(capacity)
         self._was_sampled = np.zeros(capacity, np.bool_)
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
         """Ring indices of ``batch`` steps, shape (batch,)."""
         changed = self._follow(storage)
-        self._findings.forget(changed)
+        self._td_statistics.forget(changed)
         self._was_sampled[changed] = False
         indices = super().sample(storage, batch, rng)
         self._was_sampled[indices] = True
@@ -93,7 +93,7 @@ class NERSSampler(ProportionalSampler):
 
     def learn(self, sampled: SampledBatch) -> None:
         """Score sampled steps again; the scores are their priorities."""
-        self._findings.take(sampled)
+        self._td_statistics.take(sampled)
         scores = self._score(sampled.source, sampled.indices)
         self._priorities.take(sampled.indices, scores)
         self._update(sampled.indices)
@@ -101,7 +101,7 @@ class NERSSampler(ProportionalSampler):
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
         """Learn which of the steps sampled since the last evaluation to sample more often (eq. 7)."""
         changed = self._follow(source.memory.storage)
-        self._findings.forget(changed)
+        self._td_statistics.forget(changed)
         self._was_sampled[changed] = False
         sampled = np.flatnonzero(self._was_sampled)
         self._was_sampled[sampled] = False
@@ -116,7 +116,7 @@ class NERSSampler(ProportionalSampler):
     def _score(self, source: Source, indices: I64) -> F32:
         features = self._features
         return self.network(
-            features(source, indices, self._findings), features.pictures(source, indices)
+            features(source, indices, self._td_statistics), features.pictures(source, indices)
         )
 
     def grad_log_chances(self, scores: F32, indices: I64) -> F32:
@@ -130,12 +130,14 @@ class NERSSampler(ProportionalSampler):
     def save(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays that ``restore`` needs."""
         network = {f"network/{name}": array for name, array in self.network.save().items()}
-        return super().save() | self._findings.save() | network | {"was_drawn": self._was_sampled}
+        return (
+            super().save() | self._td_statistics.save() | network | {"was_drawn": self._was_sampled}
+        )
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Take over the result of ``save``."""
         super().restore(storage, arrays)
-        self._findings.restore(arrays)
+        self._td_statistics.restore(arrays)
         self._was_sampled[:] = arrays["was_drawn"]
         begin = "network/"
         self.network.restore(

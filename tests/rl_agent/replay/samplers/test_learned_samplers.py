@@ -7,7 +7,7 @@ import torch
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.replay import Episode, EpisodeMemory, SampledBatch, Source
 from rl_agent.replay.samplers.ero import EROSampler
-from rl_agent.replay.samplers.features import FEATURES, Features, Findings
+from rl_agent.replay.samplers.features import FEATURES, Features, TDStatistics
 from rl_agent.replay.samplers.ners import NERSSampler
 from rl_agent.replay.samplers.performance import Performance
 from rl_agent.replay.samplers.score_network import ScoreNetwork
@@ -69,12 +69,12 @@ def by_torch(network, features, weights=None):
 @pytest.mark.parametrize("choices", [0, 3])
 def test_features_are_those_of_equation_2(choices):
     memory = a_memory(choices, (9, 14, 12, 11))  # the first episode has left again
-    findings, rng = Findings(CAPACITY), np.random.default_rng(1)
+    td_statistics, rng = TDStatistics(CAPACITY), np.random.default_rng(1)
     source, indices = source_of(memory), memory.storage.indices()[[0, 5, 13, 14, 24, 36]]
     seen = indices[1:4]
     errors, values = rng.normal(size=3).astype(np.float32), rng.normal(size=3).astype(np.float32)
-    findings.take(SampledBatch(source, seen, errors, values, errors))
-    found = Features(FEATURES, Sizes(2, 1, choices))(source, indices, findings)
+    td_statistics.take(SampledBatch(source, seen, errors, values, errors))
+    found = Features(FEATURES, Sizes(2, 1, choices))(source, indices, td_statistics)
     for row, k in zip(found, indices, strict=True):
         e = memory.storage.rows(np.array([k]))[0]
         last = memory.storage.position[k] + 1 == memory.storage.length[e]
@@ -108,7 +108,9 @@ def test_every_feature_can_be_left_out():
     for name in FEATURES:
         features = Features([other for other in FEATURES if other != name], Sizes(2, 1))
         assert full - features.size == (2 if "state" in name else 1)
-        assert features(source_of(memory), memory.storage.indices(), Findings(CAPACITY)).shape == (
+        assert features(
+            source_of(memory), memory.storage.indices(), TDStatistics(CAPACITY)
+        ).shape == (
             35,
             features.size,
         )
@@ -154,7 +156,7 @@ def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
         sampler.learn(SampledBatch(source, indices, errors, errors, errors))
     chosen = memory.storage.indices()[3:11]
     stored = sampler._priorities.error.copy()
-    scores = sampler.network(sampler._features(source, chosen, sampler._findings)).copy()
+    scores = sampler.network(sampler._features(source, chosen, sampler._td_statistics)).copy()
 
     def mean_log_chance(sigma):
         priority = stored.copy()
@@ -184,7 +186,7 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
         sampler.learn(SampledBatch(source, indices, errors, errors, errors))
         # a step that was sampled twice has two equal features, so two equal scores
         priority[indices] = by_torch(
-            sampler.network, sampler._features(source, indices, sampler._findings)
+            sampler.network, sampler._features(source, indices, sampler._td_statistics)
         )
         np.testing.assert_allclose(sampler._priorities.error[indices], priority[indices], rtol=1e-4)
         assert sampler._tree[1] == pytest.approx(
@@ -201,7 +203,9 @@ def test_an_update_is_a_step_up_the_gradient_of_equation_7():
     before, chosen = sampler.network.weights.copy(), np.unique(indices)
     sampler.reward(source, 2.5, rng)
     weights = torch.tensor(before, dtype=torch.float64, requires_grad=True)
-    sigma = by_torch(sampler.network, sampler._features(source, chosen, sampler._findings), weights)
+    sigma = by_torch(
+        sampler.network, sampler._features(source, chosen, sampler._td_statistics), weights
+    )
     others = sampler._tree[1] - sampler._tree[sampler._leaves + chosen].sum()
     (2.5 * (0.5 * torch.log(sigma) - torch.log(others + sigma.sqrt().sum())).mean()).backward()
     # I_train came in another order, which the sum does not see
@@ -229,7 +233,7 @@ def test_steps_that_made_the_agent_better_are_scored_higher():
         now = good[sampled].mean()
         sampler.reward(source, now - before, rng)
         before = now
-    scores = sampler.network(sampler._features(source, indices, sampler._findings))
+    scores = sampler.network(sampler._features(source, indices, sampler._td_statistics))
     assert scores[good[indices]].mean() > 1.5 * scores[~good[indices]].mean()
 
 
