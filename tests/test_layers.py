@@ -69,7 +69,7 @@ ROOMS = [
     *("evaluation", "launch", "service", "worker", "settings", "wire"),
 ]
 """Rooms of coupling, each of which may import those after it."""
-FOR_ALL = {"errors", "files", "meanwhile", "origin", "signals"}
+FOR_ALL = {"errors", "files", "meanwhile", "modules", "origin", "signals"}
 """Modules of coupling that every room may import."""
 
 

@@ -16,8 +16,10 @@ from coupling.commands import next_steps
 from coupling.errors import (
     ConfigError,
     RunError,
+    describe_failure,
     describe_missing,
     describe_os_error,
+    is_theirs,
     printable,
     printable_lines,
 )
@@ -53,8 +55,14 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
                 code, sentence = _interrupted(behind)
             elif isinstance(error, ModuleNotFoundError):
                 code, sentence = 2, f"flowsim: {describe_missing(error)}"
+            elif is_theirs(error):
+                code, sentence = 1, f"flowsim: {describe_failure(error)}"
             else:
                 raise
+        except Exception as error:
+            if not is_theirs(error):  # it is a bug of ours
+                raise
+            code, sentence = 1, f"flowsim: {describe_failure(error)}"
         print(printable_lines(sentence), file=sys.stderr)
         raise typer.Exit(code)
 

@@ -112,7 +112,8 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="run an environment that comes with neither flowsim nor Gymnasium, and that you did not train in",
+        help="run an environment or algorithm that comes with neither flowsim nor Gymnasium, and that you did not "
+        "train with",
     ),
 ]
 Overrides = Annotated[

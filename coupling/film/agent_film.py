@@ -13,14 +13,14 @@ from coupling.files import making_sense_of, read_json
 from coupling.film.arrangement import Lines
 from coupling.film.flow_film import Ending, check_films, render_film
 from coupling.film.task_film import film_task
+from coupling.modules import OwnFolder
 from coupling.run.agents import find_agent
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_controller
 from coupling.run.screen import progress_bar
-from coupling.run.trust import refuse_unknown_code
+from coupling.run.trust import config_to_run
 from coupling.settings.config import on_another_task
 from coupling.worker.env_registry import is_flow, load_task
-from coupling.worker.guard import OwnFolder
 from flowsim.render.films import FPS
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
@@ -71,19 +71,18 @@ def render(
         Of the film of a flow: ``quantities``, ``follow`` and ``frames_per_action`` of
         :func:`coupling.film.flow_film.render_film`; another task draws itself.
     trust
-        Run the code of an environment that is not known, see :mod:`coupling.run.trust`.
+        Run code that is not known, see :mod:`coupling.run.trust`.
 
     Raises
     ------
     ConfigError
-        For a run that is not there, an environment that is not trusted, an unknown baseline, a task that cannot be
+        For a run that is not there, code that is not trusted, an unknown baseline, a task that cannot be
         filmed, or files that cannot be written; before anything is simulated.
     RunError
         When the checkpoint cannot be used.
     """
     folder = find_agent(path)
-    config = on_another_task(folder.config(), changes)
-    refuse_unknown_code(config.env, trust)
+    config = on_another_task(config_to_run(folder, trust), changes)
     load_task(config.env)  # a module of the current folder, perhaps
     flow, look = is_flow(config.env), look or {}
     if look and not flow:

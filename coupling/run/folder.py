@@ -153,7 +153,7 @@ class RunFolder:
         write_atomically(self.config_file, _SEAL % zlib.crc32(text) + text)
 
     def config(self) -> RunConfig:
-        """Read the resolved configuration.
+        """Read the resolved configuration; no code that it names is imported (:mod:`coupling.run.trust`).
 
         Raises
         ------
@@ -163,7 +163,7 @@ class RunFolder:
             When it is none.
         """
         self.config_text()
-        return load_config(str(self.config_file))
+        return load_config(str(self.config_file), imports=False)
 
     def config_text(self) -> bytes:
         """Read what stands below the checksum of the configuration, if it has one.

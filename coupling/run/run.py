@@ -209,8 +209,8 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
 
 
 def _note_training(config: RunConfig, screen: Screen) -> None:
-    """Note that the user runs this environment, so that the run can be evaluated and filmed without asking."""
-    if sentence := note_training(config.env):
+    """Note that the user runs this code, so that the run can be evaluated and filmed without asking."""
+    if sentence := note_training(config.env, config.agent.written_name):
         screen.say(f"warning: {sentence}")
 
 

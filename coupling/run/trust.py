@@ -1,8 +1,9 @@
-"""Whose code a run's environment is: asked before anything of a run that somebody else may have made is imported.
+"""Whose code a run is made of: asked before anything of a run that somebody else may have made is imported.
 
-The folder of a run names its environment, and to make that is to run its code. Environments of flowsim, of Gymnasium
-and of the extras are known. Any other one is trusted if this user has trained with it, which is noted outside of all
-run folders, so that no folder can claim it: by the file of the module, not by its name or by the run.
+The folder of a run names its environment, and may name an algorithm of somebody's own; to make either is to run its
+code. What comes with flowsim, Gymnasium and the extras is known. Any other one is trusted if this user has trained with
+it, which is noted outside of all run folders, so that no folder can claim it: by the file of the module, not by its
+name or by the run.
 """
 
 import hashlib
@@ -14,64 +15,93 @@ import platformdirs
 
 from coupling.errors import ConfigError
 from coupling.files import write_atomically
-from coupling.worker.env_registry import KNOWN, find_module, module_of
+from coupling.modules import find_module, is_known
+from coupling.run.folder import RunFolder
+from coupling.settings.algorithms import import_algorithm
+from coupling.settings.config import RunConfig
+from coupling.worker.env_registry import module_of
+from rl_agent.config import registry
 
-__all__ = ["note_training", "refuse_unknown_code"]
+__all__ = ["config_to_run", "import_known_algorithm", "note_training", "refuse_unknown_code"]
 
 
-def refuse_unknown_code(env: str, trust: bool) -> None:
-    """Refuse an environment that is unknown code, before it is imported.
-
-    Parameters
-    ----------
-    env
-        The environment of a run folder.
-    trust
-        Whether the user trusts it this time.
+def config_to_run(folder: RunFolder, trust: bool) -> RunConfig:
+    """Read the settings of a run whose code is known, and import its algorithm if that is somebody's own.
 
     Raises
     ------
     ConfigError
-        When it neither comes with what is installed, nor has been trained with, nor is trusted now; and when there is
+        As :func:`refuse_unknown_code` and :func:`coupling.settings.algorithms.import_algorithm`.
+    RunError
+        When the settings are damaged.
+    """
+    config = folder.config()
+    refuse_unknown_code(config.env, trust, config.agent.written_name)
+    return folder.config() if import_algorithm(config.agent.written_name) else config
+
+
+def import_known_algorithm(folder: RunFolder, trust: bool) -> None:
+    """Import the algorithm of a run that is needed without its environment; errors of :func:`config_to_run`."""
+    name = folder.config().agent.written_name
+    refuse_unknown_code("", trust, name)
+    import_algorithm(name)
+
+
+def refuse_unknown_code(env: str, trust: bool, algorithm: str = "") -> None:
+    """Refuse an environment or an algorithm that is unknown code, before it is imported.
+
+    Parameters
+    ----------
+    env, algorithm
+        Of a run folder, as they are written there.
+    trust
+        Whether the user trusts them this time.
+
+    Raises
+    ------
+    ConfigError
+        When one neither comes with what is installed, nor has been trained with, nor is trusted now; and when there is
         no such module.
     """
-    if trust or _is_known(env):
+    if trust:
         return
-    file = find_module(env)
-    if not _is_noted(file):
-        raise ConfigError(
-            f"env = {env!r} runs code of {file}, which comes neither with flowsim nor with Gymnasium, and with which "
-            "you have not trained; if you would run that file, add --trust"
-        )
+    for said, file in _unknown_code(env, algorithm):
+        if not _is_noted(file):
+            raise ConfigError(
+                f"{said} runs code of {file}, which comes neither with flowsim nor with Gymnasium, and with which "
+                "you have not trained; if you would run that file, add --trust"
+            )
 
 
-def note_training(env: str) -> str | None:
-    """Note that this user trains with the code of an environment.
+def note_training(env: str, algorithm: str = "") -> str | None:
+    """Note that this user trains with the code of an environment, and of an algorithm.
 
     Returns
     -------
     str or None
         What to say where it cannot be noted.
     """
-    if _is_known(env):
-        return None
-    file = find_module(env)
-    try:
-        note = _note_of(file)
-        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(note, os.fsencode(file))
-    except OSError as error:
-        return (
-            f"it cannot be noted in {_folder()} that you train with {file} ({error.strerror}), so evaluate, render and "
-            "resume will ask for --trust; XDG_STATE_HOME names another place"
-        )
+    for _, file in _unknown_code(env, algorithm):
+        try:
+            note = _note_of(file)
+            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(note, os.fsencode(file))
+        except OSError as error:
+            return (
+                f"it cannot be noted in {_folder()} that you train with {file} ({error.strerror}), so evaluate, render "
+                "and resume will ask for --trust; XDG_STATE_HOME names another place"
+            )
     return None
 
 
-def _is_known(env: str) -> bool:
-    """Tell whether an environment is one of flowsim, of Gymnasium's registry or of the extras, or has no code here."""
-    module = module_of(env)
-    return not module or module.partition(".")[0] in KNOWN
+def _unknown_code(env: str, algorithm: str) -> list[tuple[str, Path]]:
+    """Return what names code that does not come with flowsim, Gymnasium or the extras, and the file of each."""
+    named = {
+        f"env = {env!r}": module_of(env),
+        f"agent.algorithm = {algorithm!r}": registry.module_of(algorithm),
+    }
+    unknown = {said: module for said, module in named.items() if not is_known(module)}
+    return [(said, find_module(module, said)) for said, module in unknown.items()]
 
 
 def _is_noted(file: Path) -> bool:

@@ -15,13 +15,21 @@ from cases.sentences import sentence_of
 from cases.yaml_files import dump_yaml
 from coupling.errors import ConfigError
 from coupling.files import expand_path
+from coupling.settings.algorithms import import_algorithm
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.settings.external import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
 from coupling.wire.address import is_loopback
-from rl_agent.config import AgentConfig, any_agent_config, default_settings, with_algorithm
+from rl_agent.config import (
+    AgentConfig,
+    algorithms,
+    any_agent_config,
+    default_settings,
+    with_algorithm,
+)
 from rl_agent.config.defaults import fit
 from rl_agent.config.old_names import OLD_NAMES, current_settings, current_value
+from rl_agent.config.registry import written_name
 
 __all__ = [
     "AgentConfig",
@@ -308,7 +316,9 @@ class RunConfig(BaseModel):
         return with_algorithm(value)
 
 
-def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
+def load_config(
+    preset: str | None, overrides: Sequence[str] = (), *, imports: bool = True
+) -> RunConfig:
     """Read and validate a run configuration.
 
     Parameters
@@ -319,6 +329,9 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
     overrides
         Words ``dotted.key=value``; the value is read as YAML, but stays a word where a text is declared. Entries of
         lists are numbered from 0.
+    imports
+        Whether the module of an algorithm of somebody's own is imported, which its settings need. Without it they are
+        only good to look at (``NotImportedConfig``), and nothing of anybody runs.
 
     Returns
     -------
@@ -330,11 +343,34 @@ def load_config(preset: str | None, overrides: Sequence[str] = ()) -> RunConfig:
     ConfigError
         With one sentence that names the key, the value and what is allowed.
     """
-    content = {} if preset is None else read_yaml(find_preset(preset, or_env=True), RunConfig)
+    path = None if preset is None else find_preset(preset, or_env=True)
+    content = {} if path is None else read_yaml(path, RunConfig)
+    # which settings there are depends on the algorithm
+    if imports and import_algorithm(_algorithm_in(content, overrides)) and path is not None:
+        content = read_yaml(path, _declared())
     source = preset or "the command line"
     if isinstance(agent := content.get("agent"), dict):
         content["agent"] = _by_present_names(agent, source)
     return _validate(_changed(content, overrides), source)
+
+
+def _algorithm_in(content: dict[str, Any], overrides: Sequence[str]) -> str:
+    """Return the name of the algorithm that a file and words name, empty where there is none."""
+    agent = content.get("agent")
+    given = [agent.get("algorithm") if isinstance(agent, dict) else agent]
+    words = [word.partition("=") for word in overrides]
+    given += [value for key, _, value in words if key in ("agent", "agent.algorithm")]
+    last = next((name for name in reversed(given) if name is not None), "")
+    return last.strip() if isinstance(last, str) else ""
+
+
+def _declared() -> type[RunConfig]:
+    """Return the model with the settings of all algorithms that are known now, for words and sentences."""
+    own = [kind for kind in algorithms().values() if ":" in written_name(kind)]
+    if not own:
+        return RunConfig
+    agent: Any = (any_agent_config(), Field(default_factory=AgentConfig))
+    return pydantic.create_model("RunConfig", __base__=RunConfig, agent=agent)
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
@@ -412,7 +448,7 @@ def _changed(content: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any
         if (new := RunConfig.old_keys.get(key)) is not None:
             word = f"{new}={current_value(key.removeprefix('agent.'), value)}"
         words.append(word)
-    return apply_overrides(content, words, RunConfig)
+    return apply_overrides(content, words, _declared())
 
 
 def _by_present_names(agent: dict[str, Any], source: str) -> dict[str, Any]:
@@ -433,7 +469,7 @@ def _validate(content: dict[str, Any], source: str) -> RunConfig:
     try:
         return RunConfig.model_validate(content)
     except pydantic.ValidationError as error:
-        sentence = sentence_of(error, RunConfig, content)
+        sentence = sentence_of(error, _declared(), content)
         if "did you mean" not in sentence:
             sentence = _of_the_task(content) or sentence
         raise ConfigError(f"{source}: {sentence}") from error

@@ -1,28 +1,20 @@
 """What the name of a task means: a registered environment, a module of somebody's own, a world of several agents."""
 
 import contextlib
-import importlib
-import importlib.util
-import os
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec, PathFinder
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from coupling.errors import RAISED, ConfigError, describe_failure
+from coupling.errors import RAISED, ConfigError
+from coupling.modules import import_module
 from coupling.worker.cycle_limit import with_cycle_limit
-from coupling.worker.guard import OwnFolder
 
 __all__ = [
-    "KNOWN",
     "PARALLEL",
     "draws_itself",
-    "find_module",
     "is_flow",
     "load_task",
     "module_of",
@@ -34,17 +26,12 @@ __all__ = [
 PARALLEL = "parallel:"
 """How the name of a task begins whose environments are worlds of several agents."""
 
-KNOWN = frozenset({
-    "ale_py", "cases", "coupling", "flowsim", "gymnasium", "minatar", "mujoco", "pettingzoo"
-})  # fmt: skip
-"""Packages whose environments come with flowsim, its extras or Gymnasium; not searched for in the current folder."""
-
 
 def registered(env: str) -> gym.envs.registration.EnvSpec:
     """Return the registered task, after importing the module of ``module:id``, also one in the current folder."""
     module, _, name = env.rpartition(":")
     if module:
-        _imported(module, env)
+        import_module(module, f"env = {env!r}")
     try:
         spec = gym.spec(name)
     except gym.error.Error as error:
@@ -99,7 +86,7 @@ def world_maker(env: str) -> Callable[..., Any]:
     """Return what makes the worlds of ``parallel:module``."""
     name = env.removeprefix(PARALLEL)
     try:
-        make = getattr(_imported(name, env), "parallel_env", None)
+        make = getattr(import_module(name, f"env = {env!r}"), "parallel_env", None)
     except ConfigError as error:
         if name.startswith("pettingzoo."):
             raise ConfigError(
@@ -111,73 +98,9 @@ def world_maker(env: str) -> Callable[..., Any]:
     return with_cycle_limit(make)
 
 
-def _imported(module: str, env: str) -> ModuleType:
-    """Import a module, also one in the current folder.
-
-    Raises
-    ------
-    ConfigError
-        When it is not there, or cannot be imported.
-    """
-    if module.partition(".")[0] not in KNOWN:
-        _look_in(os.getcwd())
-    try:
-        with OwnFolder():
-            return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name not in (module, module.partition(".")[0]):
-            missing = f"{module} needs a module {error.name!r}, which is not installed"
-            raise ConfigError(f"env = {env!r}: {missing}") from error
-        raise _not_there(module, env) from error
-    except RAISED as error:
-        raise ConfigError(
-            f"env = {env!r}: {module} cannot be imported: {describe_failure(error)}"
-        ) from error
-
-
-def _not_there(module: str, env: str) -> ConfigError:
-    where = f"neither in the current folder {os.getcwd()} nor installed"
-    return ConfigError(f"env = {env!r}: there is no module {module!r}, {where}")
-
-
 def module_of(env: str) -> str:
     """Return the module that a task's name says to import; empty if it is an id alone."""
     return env.removeprefix(PARALLEL) if env.startswith(PARALLEL) else env.rpartition(":")[0]
-
-
-def find_module(env: str) -> Path:
-    """Return the file of the module that a task's name says to import, or a package's folder; nothing is imported.
-
-    Raises
-    ------
-    ConfigError
-        When there is none.
-    """
-    module = module_of(env)
-    top, *parts = module.split(".")
-    spec: ModuleSpec | None
-    with contextlib.suppress(ImportError, ValueError):
-        spec = PathFinder.find_spec(top, [os.getcwd()]) or importlib.util.find_spec(top)
-        name = top
-        for part in parts:
-            name = f"{name}.{part}"
-            places = spec.submodule_search_locations if spec else None
-            spec = PathFinder.find_spec(name, list(places)) if places else None
-        if spec and (
-            found := spec.origin or next(iter(spec.submodule_search_locations or ()), None)
-        ):
-            return Path(found).resolve()
-    raise _not_there(module, env)
-
-
-def _look_in(folder: str) -> None:
-    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, instead of ours."""
-    if folder in sys.path:
-        return
-    for package in ("flowsim", "rl_agent", "coupling", "cases"):
-        if Path(folder, package).is_dir():
-            importlib.import_module(package)
-    sys.path.insert(0, folder)  # as `python -m` does, and a console script does not
 
 
 def load_task(env: str) -> None:

@@ -6,10 +6,8 @@ Single environments and batches are guarded in one file, so that the two roads s
 """
 
 import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 import gymnasium as gym
@@ -19,6 +17,7 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from coupling.errors import RAISED, describe_failure
+from coupling.modules import OwnFolder
 from coupling.worker.spaces import flat_actions, flat_observations
 from rl_agent.normalization.states import LARGEST_NUMBER
 
@@ -26,7 +25,6 @@ __all__ = [
     "FailureError",
     "Guarded",
     "GuardedBatch",
-    "OwnFolder",
     "checked_reward",
     "failures_of",
     "place_of",
@@ -42,41 +40,6 @@ _TRIES = 5
 
 class FailureError(RuntimeError):
     """What went wrong in somebody's environment: a sentence with the place in their code."""
-
-
-class OwnFolder:
-    """The current folder of one environment, while it is called: a change of it is the environment's alone.
-
-    Relative paths of the process mean the same before and after.
-    """
-
-    def __init__(self) -> None:
-        self._theirs = self._ours = ""
-
-    def __enter__(self) -> None:
-        self._ours = _current_folder()
-        if self._theirs:
-            _go_to(self._theirs)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        now = _current_folder()
-        self._theirs = now if now != self._ours else ""
-        if self._theirs:
-            _go_to(self._ours)
-
-
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it was removed
-        return ""
-
-
-def _go_to(folder: str) -> None:
-    with contextlib.suppress(OSError):  # the environment's was removed
-        os.chdir(folder)
 
 
 def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:

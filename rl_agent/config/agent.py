@@ -242,10 +242,11 @@ class AgentConfig(BaseModel):
 
     @model_serializer(mode="wrap")
     def _with_those_of_others(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields = type(self).model_fields
-        return handler(self) | {
-            key: value for key, value in registry.default_settings().items() if key not in fields
-        }
+        fields, written = type(self).model_fields, handler(self)
+        if "algorithm" in written:
+            written["algorithm"] = self.written_name
+        others = registry.default_settings().items()
+        return written | {key: value for key, value in others if key not in fields}
 
     @classmethod
     def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
@@ -330,6 +331,11 @@ class AgentConfig(BaseModel):
         yield from ()
 
     @property
+    def written_name(self) -> str:
+        """Name of the algorithm as it is written, with the module of one of somebody's own."""
+        return registry.written_name(type(self))
+
+    @property
     def hidden_sizes(self) -> tuple[int, ...]:
         """Units per hidden layer, the network's default where ``hidden`` is not given."""
         if self.hidden is not None:
@@ -383,3 +389,26 @@ class AgentConfig(BaseModel):
             return self.importance_exponent
         share = min(1.0, step / self.importance_steps)
         return (1.0 - share) * self.importance_exponent + share
+
+
+@registry.stands_for_others
+class NotImportedConfig(AgentConfig):
+    """Settings of an algorithm of somebody's own whose module is not imported: to look at, not to learn with."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @property
+    def written_name(self) -> str:
+        """Name of the algorithm, as it was written."""
+        return self.algorithm
+
+    @classmethod
+    def _is_of_others(cls, key: str, value: Any) -> bool:
+        return False
+
+    @model_serializer(mode="wrap")
+    def _with_those_of_others(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return handler(self)
+
+    def _incompatibilities(self) -> Iterator[str]:
+        yield from ()

@@ -20,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent.config import NotImportedError
 from rl_agent.runtime.device import DeviceError
 
 __all__ = ["CheckpointError", "made_from", "read_checkpoint", "write_checkpoint"]
@@ -106,6 +107,8 @@ def made_from(path: Path) -> Iterator[None]:
         yield
     except DeviceError:
         raise
+    except NotImportedError as error:
+        raise CheckpointError(f"checkpoint {path}: {error}") from error
     except (
         ArithmeticError,
         AttributeError,

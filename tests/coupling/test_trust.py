@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from coupling.errors import ConfigError
+from coupling.modules import KNOWN, find_module
 from coupling.run import trust
 from coupling.run.trust import note_training, refuse_unknown_code
-from coupling.worker.env_registry import KNOWN, find_module
 
 REACH = """
 import gymnasium
@@ -113,7 +113,7 @@ def test_where_nothing_can_be_noted_training_says_so(here):
 
 def test_a_module_of_the_current_folder_comes_before_an_installed_one(here):
     (here / "yaml.py").write_text("")
-    assert find_module("yaml:Task-v0") == here / "yaml.py"
+    assert find_module("yaml", "env") == here / "yaml.py"
     assert trust is sys.modules["coupling.run.trust"]
 
 

@@ -46,14 +46,13 @@ def evaluate(
         from coupling.run.policies import load_controller
         from coupling.run.screen import ConsoleScreen
         from coupling.run.selection import describe_choice
-        from coupling.run.trust import refuse_unknown_code
+        from coupling.run.trust import config_to_run
         from coupling.settings import EXTERNAL
         from coupling.settings.config import on_another_task
         from coupling.worker.env_registry import draws_itself
 
     folder = find_agent(path)
-    config = on_another_task(folder.config(), changes or [])
-    refuse_unknown_code(config.env, trust)
+    config = on_another_task(config_to_run(folder, trust), changes or [])
     is_external = config.env == EXTERNAL
     has_both = deterministic is None and config.agent.is_stochastic and not is_external
     with ConsoleScreen() as screen:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from coupling.commands import next_steps
 from coupling.commands.console import loading, print_next, told_in_a_sentence
-from coupling.commands.options import Agent, written_to
+from coupling.commands.options import Agent, Trust, written_to
 
 __all__ = ["export"]
 
@@ -23,13 +23,16 @@ def export(
             show_default=False,
         ),
     ],
+    trust: Trust = False,
 ) -> None:
     """Write a trained policy as an ONNX file, or as the folder of an agent that others can use."""
     with loading(f"the agent of {path}"):
         from coupling.run.agents import find_agent
         from coupling.run.export import export as write
+        from coupling.run.trust import import_known_algorithm
 
         folder = find_agent(path)
+        import_known_algorithm(folder, trust)
         said = write(folder, output)
     print(said)
-    print_next(next_steps.after_export(next_steps.RunState.of(path, folder), output))
+    print_next(next_steps.after_export(next_steps.RunState.of(path, folder), output), trust)

@@ -31,13 +31,12 @@ def resume(
     with loading(str(path)):
         from coupling.launch.prewarm import Standby
         from coupling.run.folder import RunFolder
-        from coupling.run.trust import refuse_unknown_code
+        from coupling.run.trust import config_to_run
         from coupling.settings.config import with_overrides
 
         words = overrides or []
         # who owns the folder is asked first: a standby imports the environment that it names
-        config = with_overrides(RunFolder.find_own(path).config(), words)
-        refuse_unknown_code(config.env, trust)
+        config = with_overrides(config_to_run(RunFolder.find_own(path), trust), words)
         standby = Standby(config)
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen

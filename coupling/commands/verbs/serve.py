@@ -36,7 +36,7 @@ def serve(
         from coupling.run import run
         from coupling.run.folder import RunFolder
         from coupling.run.screen import ConsoleScreen
-        from coupling.run.trust import refuse_unknown_code
+        from coupling.run.trust import config_to_run
         from coupling.settings.config import load_config
         from coupling.settings.content import preset_name
 
@@ -49,7 +49,7 @@ def serve(
     with ConsoleScreen() as screen:
         if Path(expanded(what)).is_dir():
             path = Path(expanded(what))
-            refuse_unknown_code(RunFolder.find_own(path).config().env, trust)
+            config_to_run(RunFolder.find_own(path), trust)
             folder = run.resume(path, words, screen)
         else:
             preset, words = preset_or_word(what, words)

@@ -1,0 +1,132 @@
+"""Modules of somebody's own, which a name such as ``module:ID`` says to import: found, and imported.
+
+They may be in the current folder. The name of an environment and that of an algorithm mean the same here.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from coupling.errors import RAISED, ConfigError, describe_failure
+
+__all__ = ["KNOWN", "OwnFolder", "find_module", "import_module", "is_known"]
+
+KNOWN = frozenset({
+    "ale_py", "cases", "coupling", "flowsim", "gymnasium", "minatar", "mujoco", "pettingzoo", "rl_agent"
+})  # fmt: skip
+"""Packages of flowsim, its extras or Gymnasium; not searched for in the current folder."""
+
+
+class OwnFolder:
+    """The current folder of one environment, while it is called: a change of it is the environment's alone.
+
+    Relative paths of the process mean the same before and after.
+    """
+
+    def __init__(self) -> None:
+        self._theirs = self._ours = ""
+
+    def __enter__(self) -> None:
+        self._ours = _current_folder()
+        if self._theirs:
+            _go_to(self._theirs)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        now = _current_folder()
+        self._theirs = now if now != self._ours else ""
+        if self._theirs:
+            _go_to(self._ours)
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
+def _go_to(folder: str) -> None:
+    with contextlib.suppress(OSError):  # the environment's was removed
+        os.chdir(folder)
+
+
+def is_known(module: str) -> bool:
+    """Tell whether a module comes with flowsim, its extras or Gymnasium, or is none (an empty name)."""
+    return not module or module.partition(".")[0] in KNOWN
+
+
+def import_module(module: str, said: str) -> ModuleType:
+    """Import a module, also one in the current folder.
+
+    Parameters
+    ----------
+    module
+        Its name.
+    said
+        Where it was named, such as ``env = 'mine:Task-v0'``, for the sentence about what is wrong.
+
+    Raises
+    ------
+    ConfigError
+        When it is not there, or cannot be imported.
+    """
+    if not is_known(module):
+        _look_in(os.getcwd())
+    try:
+        with OwnFolder():
+            return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            missing = f"{module} needs a module {error.name!r}, which is not installed"
+            raise ConfigError(f"{said}: {missing}") from error
+        raise _not_there(module, said) from error
+    except RAISED as error:
+        raise ConfigError(
+            f"{said}: {module} cannot be imported: {describe_failure(error)}"
+        ) from error
+
+
+def find_module(module: str, said: str) -> Path:
+    """Return the file of a module, or a package's folder; nothing is imported. Arguments of ``import_module``.
+
+    Raises
+    ------
+    ConfigError
+        When there is none.
+    """
+    top, *parts = module.split(".")
+    spec: ModuleSpec | None
+    with contextlib.suppress(ImportError, ValueError):
+        spec = PathFinder.find_spec(top, [os.getcwd()]) or importlib.util.find_spec(top)
+        name = top
+        for part in parts:
+            name = f"{name}.{part}"
+            places = spec.submodule_search_locations if spec else None
+            spec = PathFinder.find_spec(name, list(places)) if places else None
+        if spec and (
+            found := spec.origin or next(iter(spec.submodule_search_locations or ()), None)
+        ):
+            return Path(found).resolve()
+    raise _not_there(module, said)
+
+
+def _not_there(module: str, said: str) -> ConfigError:
+    where = f"neither in the current folder {os.getcwd()} nor installed"
+    return ConfigError(f"{said}: there is no module {module!r}, {where}")
+
+
+def _look_in(folder: str) -> None:
+    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, instead of ours."""
+    if folder in sys.path:
+        return
+    for package in ("flowsim", "rl_agent", "coupling", "cases"):
+        if Path(folder, package).is_dir():
+            importlib.import_module(package)
+    sys.path.insert(0, folder)  # as `python -m` does, and a console script does not
