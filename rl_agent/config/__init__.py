@@ -22,7 +22,6 @@ from rl_agent.config.kinds import (
 )
 from rl_agent.config.on_policy import OnPolicyConfig
 from rl_agent.config.registry import (
-    NotImportedError,
     algorithms,
     any_agent_config,
     default_settings,
@@ -37,7 +36,6 @@ __all__ = [
     "DrawsSteps",
     "HasTarget",
     "HasTrustRegion",
-    "NotImportedError",
     "OnPolicyConfig",
     "Remembering",
     "Sampler",

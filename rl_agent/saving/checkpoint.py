@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.config import NotImportedError
+from rl_agent.config.registry import NotImportedError
 from rl_agent.runtime.device import DeviceError
 
 __all__ = ["CheckpointError", "made_from", "read_checkpoint", "write_checkpoint"]
