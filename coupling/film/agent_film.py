@@ -124,8 +124,8 @@ def evaluated(
 ) -> Lines:
     """Return the results of the run's evaluation, a line per controller; empty without one, or for another task.
 
-    For a flow this is the number of episodes survived, for another task the mean return: the six episodes of a film are
-    too few to show either.
+    For a flow this is the last of what its task measures, such as the net power, or else the number of episodes
+    survived; for another task the mean return: the six episodes of a film are too few to show any of them.
     """
     if changes:
         return []
@@ -168,8 +168,10 @@ def _tally(
         }
         results |= {_label(name): evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
-            survived = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
-            lines.append(
-                (f"evaluation: {label}", survived if flow else f"{result['mean_return']:.1f}")
-            )
+            found = f"{result['mean_return']:.1f}"
+            if flow:
+                found = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
+            for measure in result.get("measures", {}).values():  # the last one, as films have it
+                found = f"{measure['mean']:.3f}"
+            lines.append((f"evaluation: {label}", found))
     return lines

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import cases  # noqa: F401  (registers the tasks)
 from cases.baselines import Controller
 from cases.episodes import Episodes
 from cases.flow_env import FlowVectorEnv
+from coupling.evaluation.result import second_half
 from coupling.film.arrangement import Arrangement, Lines
 from flowsim import Simulation
 from flowsim.render.action_plot import History, draw_traces
@@ -61,6 +62,9 @@ class Ending:
         Whether the agent left the box, or the simulation diverged.
     how : str
         How it ended: `survived`, `left the box` or `diverged`.
+    measures : mapping
+        What the task measures beside the return (``FlowTask.measures``), its means over the second half of the actions
+        so far, by name.
     """
 
     title: str
@@ -68,6 +72,7 @@ class Ending:
     actions: int
     failed: bool
     how: str = "survived"
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,7 @@ class _Panel:
         self.ending = Ending(title, 0.0, 0, failed=False)
         self.over = False
         self._note = ""
+        self._measured: list[Mapping[str, float]] = []
         self._history = History()
         self._moments: list[_Moment] = []
         self.last = self._draw(self._moment())
@@ -160,24 +166,28 @@ class _Panel:
         if simulation.time[self.index] + 0.5 * simulation.dt[self.index] >= due:
             self._moments.append(self._moment())
 
-    def pictures(self, frames: int, terminated: bool, truncated: bool) -> list[Picture]:
-        """Return the pictures of an action that was just played."""
+    def pictures(
+        self, frames: int, terminated: bool, truncated: bool, measures: Mapping[str, float]
+    ) -> list[Picture]:
+        """Return the pictures of an action that was just played, in which the task measured this."""
         if self.over:
             return [self.last] * frames
         count, index = int(self._episodes.actions_done[self.index]), self.index
         diverged = self._episodes.task.simulation.diverged[index]
+        self._measured.append(measures)
         self.ending = replace(
             self.ending,
             episode_return=float(self._episodes.returns[index]),
             actions=count,
             failed=terminated,
             how="diverged" if diverged else "left the box" if terminated else "survived",
+            measures={name: mean for name, (mean, _) in second_half(self._measured).items()},
         )
         self.over = terminated or truncated
         if terminated:
             self._note = f"{self.ending.how} after {count} action{'s' if count != 1 else ''}"
         elif truncated:
-            self._note = f"survived all {count} actions"
+            self._note = self._found() or f"survived all {count} actions"
         pictures = [self._draw(moment) for moment in self._moments]
         self._moments.clear()
         self.last = self._draw(self._moment())
@@ -187,8 +197,13 @@ class _Panel:
     def finish(self) -> None:
         """Note in the last picture that the film ends before the episode."""
         if not self.over:
-            self._note = f"survived {self.ending.actions} actions so far"
+            self._note = self._found() or f"survived {self.ending.actions} actions so far"
             self.last = self._draw(self._moment())
+
+    def _found(self) -> str:
+        """Say what the task measured, in a large panel the first and the last name of it; empty if it has none."""
+        found = [f"{name} {mean:.3g}" for name, mean in self.ending.measures.items()]
+        return ", ".join(found[:: max(len(found) - 1, 1)]) if self.large else "".join(found[-1:])
 
 
 # each argument is a choice of the film, and most have a default: a call in Python reads like a command
@@ -239,7 +254,7 @@ def render_film(
     follow : bool
         Keep the agent in the middle of half of the box.
     tally : sequence of (str, str)
-        Lines of two columns, written below the number of episodes survived.
+        Lines of two columns, written below the number of episodes survived, or below what the task measures.
     progress : callable
         Called with the part that is done, 0 to 1.
 
@@ -405,21 +420,32 @@ class _Film:
         self._episodes.watch = watch
         outcome = self._episodes.play(actions)
         self._episodes.watch = None
+        infos = self._episodes.infos()
         return [
             panel.pictures(
-                frames, bool(outcome.terminated[panel.index]), bool(outcome.truncated[panel.index])
+                frames,
+                bool(outcome.terminated[panel.index]),
+                bool(outcome.truncated[panel.index]),
+                infos[panel.index].get("measures", {}),
             )
             for panel in self.panels
         ]
 
     def _arrange(self, pictures: Sequence[Picture]) -> Picture:
-        """Put the pictures of all panels into one, with the number of episodes survived so far, and the tally."""
+        """Put the pictures of all panels into one, with the tally below what is known of the episodes so far.
+
+        This is the last of what the task measures, or else how many of them survived.
+        """
         pairs = list(zip(pictures, self.panels, strict=True))
-        survived = sum(not panel.ending.failed for panel in self.panels[: self._shown])
+        endings = [panel.ending for panel in self.panels[: self._shown]]
+        title = "survived"
+        these = f"{sum(not ending.failed for ending in endings)} of {self._shown}"
+        for title in endings[0].measures:
+            these = f"{np.mean([e.measures.get(title, np.nan) for e in endings]):.3f}"
         return self._form.arrange(
             [picture for picture, panel in pairs if panel.large],
             [picture for picture, panel in pairs if not panel.large],
             self._legend,
-            "survived",
-            [("these episodes", f"{survived} of {self._shown}"), *self._tally],
+            title,
+            [("these episodes", these), *self._tally],
         )

@@ -5,7 +5,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from cases.baselines import PD, ZeroController
+from cases.baselines import PD, ConstantController, ZeroController
 from coupling.film import flow_film as film
 from coupling.film.flow_film import render_film
 from flowsim.render import fields, scene
@@ -220,3 +220,19 @@ def test_a_film_of_three_quantities_is_as_much_taller(tmp_path):
         )
         shapes.append(imageio.imread(tmp_path / "film.png").shape)
     assert shapes[1][0] == shapes[0][0] + 2 * 160 + 2 * 3 * fields.text_size(320)
+
+
+def test_a_task_of_less_drag_says_what_it_measured(tmp_path):
+    """What a panel says at the end is the mean over the second half of the actions that the environment gives."""
+    env_id, options = "flowsim/RotatingCylinder-v0", {"cells_per_diameter": 4, "episode_actions": 4}
+    controllers = {"spin": ConstantController((0.5,)), "no control": ZeroController(1)}
+    file = tmp_path / "film.png"
+    endings = render_film(controllers, file, env=env_id, env_options=options, seeds=[3, 7])
+    assert file.exists()
+    env = gymnasium.make(env_id, **options)
+    for ending, (seed, action) in zip(endings, [(3, 0.5), (7, 0.5), (3, 0.0)], strict=True):
+        env.reset(seed=seed)
+        infos = [env.step(np.array([action], np.float32))[-1] for _ in range(4)]
+        for name in ("C_D", "net power"):
+            expected = np.mean([info["measures"][name] for info in infos[2:]])
+            assert ending.measures[name] == pytest.approx(expected, rel=1e-5)
