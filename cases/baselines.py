@@ -200,7 +200,7 @@ NAMED: dict[str, dict[str, Controller]] = {
     "flowsim/CylinderJets-v0": {
         "suction": ConstantController((0.25,)),
         "harmonic": HarmonicController((0.25,), 7.0),
-        "opposition": FeedbackController((1.0,), plus=1, minus=0),
+        "opposition": FeedbackController((1.0,), plus=1, minus=0, delay=2),
     },
     "flowsim/SquareJets-v0": {
         "suction": ConstantController((0.25,)),

@@ -57,7 +57,8 @@ def evaluate_mean(run: Path, episodes: int, seed: int) -> dict[str, Any]:
 def train(options: argparse.Namespace, seed: int, run: Path) -> Row:
     """Train one seed and return what is worth keeping."""
     begin = time.time()
-    flowsim("train", options.preset, f"run.name={run.name}", f"run.seed={seed}", f"run.steps={options.steps}",
+    steps = [f"run.steps={options.steps}"] if options.steps is not None else []
+    flowsim("train", options.preset, f"run.name={run.name}", f"run.seed={seed}", *steps,
             f"run.evaluate_episodes={0 if options.mean_only else options.episodes}", *options.changes)  # fmt: skip
     if options.mean_only:
         evaluation = evaluate_mean(run, options.episodes, options.evaluation_seed)
@@ -80,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("preset")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--steps", type=int, help="environment steps; the preset's unless given")
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--mean-only", action="store_true", help="evaluate nothing else")
     parser.add_argument(
