@@ -31,7 +31,17 @@ def test_stable_baselines3_trains(tmp_path, algorithm):
     assert "mean return -" in run(
         tmp_path, "with_stable_baselines3.py", algorithm, "--steps", "200"
     )
-    assert (tmp_path / f"wake-{algorithm}.zip").exists()
+    assert (tmp_path / f"DCylinderWake-{algorithm}.zip").exists()
+
+
+@pytest.mark.slow  # develops a wake
+def test_stable_baselines3_and_torchrl_take_a_task_of_less_drag(tmp_path):
+    pytest.importorskip("stable_baselines3")
+    task = ("--task", "RotatingCylinder", "--preset", "quick")
+    said = run(tmp_path, "with_stable_baselines3.py", "sac", "--steps", "110", *task)
+    assert 1.2 < float(said.split("net power at the end ")[1]) < 1.6
+    pytest.importorskip("torchrl")
+    assert "100 frames, 1 episodes" in run(tmp_path, "with_torchrl.py", "--frames", "100", *task)
 
 
 def test_torchrl_collects(tmp_path):
