@@ -83,9 +83,12 @@ def candidates(task: str) -> dict[str, Controller]:
         found |= {
             f"boat_tailing {a}": ConstantController((0.0, -a, a)),
             f"base_bleed {a}": ConstantController((0.0, a, -a)),
-            f"magnus {a}": ConstantController((a, a, a)),
-            f"forward_stagnation {a}": ConstantController((a, 0.0, 0.0)),
         }
+        for spin in (a, -a):  # the flow leans to one side, so the sign counts
+            found |= {
+                f"magnus {spin}": ConstantController((spin, spin, spin)),
+                f"forward_stagnation {spin}": ConstantController((spin, 0.0, 0.0)),
+            }
     for period in (5, 10):
         found |= {
             f"harmonic {a} {period}": HarmonicController((0.0, a, a), period) for a in AMPLITUDES
