@@ -21,12 +21,16 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "d_cylinder_wake/fine": ("flowsim/DCylinderWake-v0", {"preset": "fine"}),
     "rotating_cylinder/quick": ("flowsim/RotatingCylinder-v0", {"preset": "quick"}),
     "fluidic_pinball/quick": ("flowsim/FluidicPinball-v0", {"preset": "quick"}),
+    "cylinder_jets/quick": ("flowsim/CylinderJets-v0", {"preset": "quick"}),
+    "square_jets/quick": ("flowsim/SquareJets-v0", {"preset": "quick"}),
 }
 ONLY_FULL = {
     "elliptical_swimmer/default",
     "d_cylinder_wake/fine",
     "rotating_cylinder/quick",
     "fluidic_pinball/quick",
+    "cylinder_jets/quick",
+    "square_jets/quick",
 }
 AGENTS = 24
 EFFORT = 0.1
