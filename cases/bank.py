@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import filelock
 import numpy as np
@@ -53,7 +53,22 @@ class Development:
     the flow has mirrored branches, its sign says which of them is taken."""
     split: bool = False
     """Whether training, validation and test have a third of the states each, one after the other in time; unless, all
-    of them have all states."""
+    of them have all states. The first episode of a seed for validation or test then takes the state whose number is the
+    seed modulo their states, so that consecutive seeds have different ones."""
+
+    @property
+    def held_out_states(self) -> int:
+        """How many states validation and test have each, to be taken in turn; 0 where every episode draws its own."""
+        return self.snapshots // len(SEEDS) if self.split else 0
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """Return the number of the state that an episode starts from, by the seed of its generator."""
+        seed, source = seed_of(generator), generator.bit_generator
+        states, fresh = self.states_of(seed), type(source)(cast(Any, source.seed_seq))
+        is_first = source.state == fresh.state  # no episode has drawn from it
+        drawn = int(generator.integers(len(states)))
+        held_out = self.split and seed not in SEEDS["training"]
+        return states[seed % len(states) if held_out and is_first else drawn]
 
     def states_of(self, seed: int) -> range:
         """Return the states that an episode of this seed may start from, by their numbers."""

@@ -238,6 +238,9 @@ class FlowVectorEnv(
     resting : bool array, shape (num_envs,)
         Set it when an environment is no longer needed: it stands still at no cost, has reward 0 and does not
         end, until it is reset.
+    held_out_states : int
+        In how many states the first episodes of seeds for validation, and for tests, can begin: the one whose number
+        is the seed modulo this. 0 where every episode draws its own.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012
@@ -264,6 +267,7 @@ class FlowVectorEnv(
         self.num_envs = num_envs
         # longest episode, for the defaults of a learner
         self.episode_steps = self.task.options.episode_actions
+        self.held_out_states = self.task.held_out_states
         self.single_observation_space = joint_space(self.task.observation_space, self.task.agents)
         self.single_action_space = joint_space(self.task.action_space, self.task.agents)
         self.observation_space = batch_space(self.single_observation_space, num_envs)

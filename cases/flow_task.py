@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from cases.actuators import Actuator
-from cases.bank import Development, load_or_build, seed_of, with_bodies
+from cases.bank import Development, load_or_build, with_bodies
 from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
@@ -161,6 +161,11 @@ class FlowTask(ABC, Generic[OptionsT]):
         """Return what else is logged in `info`, by its names; arrays with a leading batch axis."""
         return {}
 
+    @property
+    def held_out_states(self) -> int:
+        """In how many states episodes for validation, and for tests, can begin; 0 where each draws its own."""
+        return self._development.held_out_states if self._development is not None else 0
+
     def measures(self) -> Mapping[str, FloatArray]:
         """Return what an evaluation reports beside the return, as it was in the last action, shape (B,) each."""
         return {}
@@ -255,8 +260,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         for index, generator in generators.items():
             drawn[index] = self.draw(generator)
             if self._development is not None:
-                states = self._development.states_of(seed_of(generator))
-                snapshots[index] = states[int(generator.integers(len(states)))]
+                snapshots[index] = self._development.draw(generator)
         if self._bank is None:
             self.reset(which)
         else:

@@ -119,7 +119,7 @@ class EvaluationPool:
         episodes
             How many.
         seed
-            Of the evaluation: that of episode k is ``episode_seed(purpose, seed, k)``.
+            Of the evaluation: that of episode k is ``episode_seed(purpose, seed, k)``, with the states of the task.
         progress
             Told the episodes that are over, and the actions of the longest under way.
 
@@ -134,13 +134,8 @@ class EvaluationPool:
             When no episode can be begun, all of them fail, or another process fails or dies.
         """
         size = min(self._size, episodes)
-        starts = [episode_seed(self._purpose, seed, number) for number in range(episodes)]
-        parts = [
-            _Part(number, starts[first : first + size], self._max_actions)
-            for number, first in enumerate(range(0, episodes, size))
-        ]
-        todo, done = deque(parts), dict[int, Evaluation]()
-        so_far = {part.number: (0, 0) for part in parts}
+        todo, done = deque[_Part](), dict[int, Evaluation]()
+        so_far: dict[int, tuple[int, int]] = {}
         alone_until = time.monotonic() + self._patience
 
         def tell(number: int, over: int, actions: int) -> None:
@@ -168,6 +163,16 @@ class EvaluationPool:
 
         # made again for each controller: an environment may remember what it has seen
         with contextlib.closing(make_vector(self._env, self._env_options, size)) as vector:
+            states = held_out_states(vector)
+            starts = [
+                episode_seed(self._purpose, seed, number, states=states)
+                for number in range(episodes)
+            ]
+            todo += [
+                _Part(number, starts[first : first + size], self._max_actions)
+                for number, first in enumerate(range(0, episodes, size))
+            ]
+            parts = len(todo)
             while todo:
                 part = todo.popleft()
 
@@ -179,7 +184,7 @@ class EvaluationPool:
                     done[part.number] = _play(vector, copy.deepcopy(controller), part, heard)
                 except FailureError as error:
                     raise RunError(f"env = {self._env!r} cannot be evaluated: {error}") from error
-        while len(done) < len(parts):
+        while len(done) < parts:
             share(wait=True)
         found = Evaluation(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
         if (found.failures != "").all():
@@ -191,6 +196,11 @@ class EvaluationPool:
         """Start other processes, as many as there are cores and parts for."""
         others = min(self._processes - 1, parts)
         self._others = [_Other(self._env, self._env_options, size) for _ in range(others)]
+
+
+def held_out_states(vector: Any) -> int:
+    """Return in how many states held-out episodes of a task can begin, taken in turn; 0 where it draws them."""
+    return int(getattr(vector.unwrapped, "held_out_states", 0))
 
 
 class _Other:

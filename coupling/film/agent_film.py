@@ -9,6 +9,7 @@ from typing import Any
 from cases.baselines import Controller
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
+from coupling.evaluation.pool import held_out_states
 from coupling.files import making_sense_of, read_json
 from coupling.film.arrangement import Lines
 from coupling.film.flow_film import Ending, check_films, render_film
@@ -21,6 +22,7 @@ from coupling.run.screen import progress_bar
 from coupling.run.trust import config_to_run
 from coupling.settings.config import on_another_task
 from coupling.worker.env_registry import is_flow, load_task
+from coupling.worker.environments import make_vector
 from flowsim.render.films import FPS
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
@@ -103,7 +105,7 @@ def render(
             arguments: dict[str, Any] = {
                 "env": config.env,
                 "env_options": config.env_options,
-                "seeds": [episode_seed(Purpose.EVALUATION, seed, n) for n in range(episodes)],
+                "seeds": _seeds(config.env, config.env_options, seed, episodes),
                 "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
                 "tally": evaluated(path, changes, against=against, deterministic=deterministic),
                 "progress": progress,
@@ -117,6 +119,15 @@ def render(
             return film_task(controllers, files, fps=fps, **arguments)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+
+
+def _seeds(env: str, env_options: dict[str, Any], seed: int, episodes: int) -> list[int]:
+    """Return the seeds of the first episodes of an evaluation."""
+    with contextlib.closing(make_vector(env, env_options, 1)) as vector:
+        states = held_out_states(vector)
+    return [
+        episode_seed(Purpose.EVALUATION, seed, number, states=states) for number in range(episodes)
+    ]
 
 
 def evaluated(

@@ -32,7 +32,7 @@ class Purpose(Enum):
     SELECTION = range(3 * 2**30, 2**32)
 
 
-def episode_seed(purpose: Purpose, seed: int, *index: int) -> int:
+def episode_seed(purpose: Purpose, seed: int, *index: int, states: int = 0) -> int:
     """Return the 32-bit seed of an episode.
 
     Parameters
@@ -44,6 +44,9 @@ def episode_seed(purpose: Purpose, seed: int, *index: int) -> int:
     index
         Which episode it is, as one number or several, such as agent and session. An index and a longer one that
         begins with it give different seeds: (3,) is not (3, 0).
+    states
+        In how many initial states episodes of this purpose can begin, where the task takes the one whose number is the
+        seed modulo ``states``: episodes that follow each other then begin in different ones. 0: any number.
 
     Returns
     -------
@@ -53,4 +56,7 @@ def episode_seed(purpose: Purpose, seed: int, *index: int) -> int:
     own = purpose.value
     # as a spawn key, for the entropy itself is filled up with zeros
     sequence = np.random.SeedSequence(seed, spawn_key=(own.start >> 30, *index))
-    return own[int(sequence.generate_state(1)[0]) % len(own)]
+    drawn = own[int(sequence.generate_state(1)[0]) % len(own)]
+    if states:
+        drawn += (index[-1] - drawn) % states
+    return drawn if drawn in own else drawn - states

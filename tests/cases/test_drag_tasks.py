@@ -97,6 +97,20 @@ def test_what_episodes_are_for_decides_what_they_start_from():
     assert Development(time=1.0).states_of(2**31) == range(24)
 
 
+def test_held_out_episodes_take_the_states_in_turn():
+    """Two states are for tests here, so that every other episode is the same one."""
+    for purpose in (Purpose.SELECTION, Purpose.EVALUATION):
+        with EvaluationPool(IDS[0], TINY, processes=1, purpose=purpose) as pool:
+            found = pool.play(baselines(IDS[0], 1)["zero"], 4, 0, lambda over, actions: None)
+        assert found.returns[0] == found.returns[2] != found.returns[1] == found.returns[3]
+    # an environment that goes on with its generator draws again
+    developed = Development(time=1.0, snapshots=30, split=True)
+    generator = gymnasium.utils.seeding.np_random(2**31 + 7)[0]
+    first = 20 + (2**31 + 7) % 10
+    assert developed.draw(generator) == first
+    assert {developed.draw(generator) for _ in range(300)} == set(range(20, 30))
+
+
 def test_a_purpose_outlives_the_episode_and_a_restart():
     """Environments that begin again by themselves, or go on from a saved state, keep to their states."""
     env = gymnasium.make(IDS[0], episode_actions=1, **TINY).unwrapped
@@ -239,7 +253,7 @@ def test_an_evaluation_prints_drag_lift_and_power_beside_the_flow_without_contro
     drags = []
     env = gymnasium.make(IDS[0], **options)
     for number in range(2):
-        env.reset(seed=episode_seed(Purpose.EVALUATION, 0, number))
+        env.reset(seed=episode_seed(Purpose.EVALUATION, 0, number, states=2))
         measures = [env.step(np.float32(agent.action))[4]["measures"] for _ in range(4)]
         drags.append([each["C_D"] for each in measures[2:]])
     assert found["measures"]["C_D"]["mean"] == pytest.approx(np.mean(drags))
