@@ -83,7 +83,7 @@ class Simulation(State):
     integrator : str
         ``"ab2"``, variable-step Adams-Bashforth of second order, or ``"euler"``.
     cfl : float, optional
-        Bound of dt max(|u| + |v|) / h; 0.5 for ``ab2`` and 0.1 for ``euler`` unless given.
+        Bound of dt max(|u| + |v|) / h over the cells; 0.5 for ``ab2`` and 0.1 for ``euler`` unless given.
     penalty : float
         lambda, in units of U/D. The leak through a body is of the order |grad p| / lambda, and lambda dt well above 1
         keeps the flow near a body from depending on dt.
@@ -392,6 +392,7 @@ class Simulation(State):
         for field in (f.rate_u, f.rate_v, f.new_u, f.new_v, f.pressure):
             field[where] = 0
         self._fill_given_sides(where)
+        self._forget_departed(where)
         self.time[which], self.dt[which], self.steps[which] = 0.0, 0.0, 0
         self._speed[which] = np.hypot(*self.stream)
         state = self.body_state

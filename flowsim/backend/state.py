@@ -22,6 +22,7 @@ from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow
 from flowsim.kernels.distances import Shape
+from flowsim.kernels.far_field import DEPARTED, forget_departed
 from flowsim.kernels.jets import (
     FLOW_RATE,
     GAIN,
@@ -218,6 +219,7 @@ class State:
         where = self._index(b)
         for field, values in ((self.u, u), (self.v, v)):
             field[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        self._forget_departed(where)
         self._begin_anew(b)
 
     def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
@@ -232,6 +234,11 @@ class State:
         for n in np.atleast_1d(np.asarray(b)):
             fastest = abs(self.u[n]).max() + abs(self.v[n]).max()
             self._speed[n], self.dt[n] = float(self.to_host(fastest)), 0.0
+
+    def _forget_departed(self, where: Any) -> None:
+        """Let nothing have left the box of some simulations, whose flows are replaced."""
+        if (room := self._device_state.far_room) is not None:
+            forget_departed(room.vortices, room.excess, where)
 
     def _index(self, b: int | Sequence[int]) -> Any:
         """Return an index of one or several simulations into arrays of the sweeps."""
@@ -409,6 +416,8 @@ class State:
             "viscosity": self.viscosity,
             "sides": flow.box.given,
         }
+        if (room := flow.far_room) is not None:
+            arrays |= {"departed": room.vortices[..., -DEPARTED:], "excess": room.excess}
         if flow.has_bending_bodies:
             midlines = flow.bodies.table.midlines
             arrays |= {"gait": self.gait, "form": self.form, "midlines": midlines}

@@ -170,8 +170,9 @@ def project(flow: DeviceState, keep_pressure: bool) -> None:
     )
     now, new, jets = (f.u, f.v), (f.new_u, f.new_v), flow.bodies.jets
     if flow.far_room is not None:
+        given = box.given, box.sides, box.stream, clock.columns
         sweeps.far_field(
-            active, *now, box.given, box.sides, box.stream, box.h, flow.far_spacing, flow.far_room
+            active, *now, *given, keep_pressure, box.h, flow.far_spacing, flow.far_room
         )
     sweeps.update_sides(active, *now, *new, box.sides, box.given, clock.columns, box.h)
     sources = None
@@ -191,7 +192,7 @@ def project(flow: DeviceState, keep_pressure: bool) -> None:
         keep_pressure,
         flow.speeds,
     )
-    sweeps.find_speed(active, flow.speeds, clock.columns, clock.flags)
+    sweeps.find_speed(active, *now, box.sides, flow.speeds, clock.columns, clock.flags)
 
 
 def follow_light_bodies(flow: DeviceState) -> None:

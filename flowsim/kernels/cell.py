@@ -200,6 +200,12 @@ def net_outflow(west: Real, east: Real, south: Real, north: Real) -> Real:
 
 
 @device_function
+def cell_speed(west: Real, east: Real, south: Real, north: Real) -> Real:
+    """Return |u| + |v| of a cell, each the mean over its two faces: a mirrored cell is as fast to the last bit."""
+    return HALF * ((abs(west) + abs(east)) + (abs(south) + abs(north)))
+
+
+@device_function
 def _interpolated(f: Any, x: float, y: float) -> float:
     """Interpolate f (nx + 2G, ny + 2G) between its entries, at fractional inner indices."""
     i, j = int(math.floor(x)), int(math.floor(y))

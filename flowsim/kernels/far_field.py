@@ -1,18 +1,29 @@
-"""What vorticity induces far away, written once for every backend: blocks of vortices, wakes, points on the sides."""
+"""What vorticity induces far away, written once for every backend: blocks of vortices, wakes, points on the sides.
+
+Blocks of vortices are columns of an array (7, n): place, circulation, and the complex first and second moments about
+the place. The last :data:`DEPARTED` of them hold what has left the box, and travel on with the stream.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from flowsim.boundary import BOTTOM, RIGHT, TOP, is_low, normal_to_x, outwards
+from flowsim.boundary import BOTTOM, RIGHT, SIDES, TOP, is_low, normal_to_x, outwards
 from flowsim.grid import GHOSTS as G
+from flowsim.kernels.cell import OUTFLOW
 from flowsim.kernels.device_function import device_function
 
 Array = Any
 
 BLOCK_SPACINGS = 2
-"""Side of a block of vortices, in spacings of the points on the sides."""
+"""Side of a block of vortices, in spacings of the points on the sides, and one corner more (:func:`block_size`)."""
+DEPARTED = 16
+"""Blocks of vortices that have left the box."""
+PLACE_X, PLACE_Y, CIRCULATION, FIRST_X, FIRST_Y, SECOND_X, SECOND_Y = range(7)
+BLOCK_COLUMNS = 7
+NOWHERE = 1e6
+"""Place of a block of departed vortices that is not in use: it has no circulation there."""
 
 
 @device_function
@@ -49,7 +60,25 @@ def induced_by(
 
 
 @device_function
-def induced_by_departed(
+def middle_of_side(side: int, nx: int, ny: int, h: float) -> tuple[float, float]:
+    """Return the place of the middle of a side, where wakes leave the box."""
+    if normal_to_x(side):
+        return (0 if is_low(side) else nx) * h, 0.5 * ny * h
+    return 0.5 * nx * h, (0 if is_low(side) else ny) * h
+
+
+@device_function
+def outflows(sides: Array) -> int:
+    """Return how many sides are ``outflow``; what leaves is shared among them."""
+    count = 0
+    for side in range(SIDES):
+        if sides[side] == OUTFLOW:
+            count += 1
+    return count
+
+
+@device_function
+def induced_at_outflow(
     x: float,
     y: float,
     side: int,
@@ -58,23 +87,116 @@ def induced_by_departed(
     h: float,
     lack: float,
     kept: float,
-    total: float,
+    excess: float,
 ) -> tuple[float, float]:
-    """Return the velocity at (x, y) by a wake that leaves the box through the middle of a side.
+    """Return the velocity at (x, y) by what is just leaving the box through the middle of a side.
 
-    A source for the flux ``lack`` that the wake leaves with, and a vortex that brings the circulation ``total`` of
-    the box back to zero (Kelvin). Beyond the side the stream fills the wake until the flux that it lacks is ``kept``,
-    as its momentum demands: there is a sink for the rest, as far behind the side as the side is long.
+    A source for the flux ``lack`` that the wake leaves with, and a vortex that balances the ``excess`` of circulation
+    in the box and beyond over zero (Kelvin), before it joins the departed vortices. Beyond the side the stream fills
+    the wake until the flux that it lacks is ``kept``, as its momentum demands: there is a sink for the rest, as far
+    behind the side as the side is long.
     """
-    # the middle of the side, and where the wake has filled up
-    along, across = (nx, ny) if normal_to_x(side) else (ny, nx)
-    edge, middle = (0 if is_low(side) else along) * h, 0.5 * across * h
-    beyond = edge + outwards(side) * across * h
-    zx, zy = (x - edge, y - middle) if normal_to_x(side) else (x - middle, y - edge)
-    fx, fy = (x - beyond, y - middle) if normal_to_x(side) else (x - middle, y - beyond)
+    mx, my = middle_of_side(side, nx, ny, h)
+    beyond = outwards(side) * (ny if normal_to_x(side) else nx) * h
+    zx, zy = x - mx, y - my
+    fx, fy = (zx - beyond, zy) if normal_to_x(side) else (zx, zy - beyond)
     near = 0.5 / (math.pi * max(zx * zx + zy * zy, h * h))
     sink = (kept - lack) * 0.5 / (math.pi * max(fx * fx + fy * fy, h * h))
-    return near * (lack * zx + total * zy) + sink * fx, near * (lack * zy - total * zx) + sink * fy
+    return near * (lack * zx + excess * zy) + sink * fx, near * (
+        lack * zy - excess * zx
+    ) + sink * fy
+
+
+@device_function
+def carry_departed(
+    blocks: Array,
+    first: int,
+    sides: Array,
+    stream: Array,
+    dt: float,
+    excess: float,
+    length: float,
+    nx: int,
+    ny: int,
+    h: float,
+) -> None:
+    """Let the circulation that balances the ``excess`` leave the box, and all that has left travel with the stream.
+
+    It joins the newest of the departed blocks, which are those from ``first`` on, the newest first. A block takes what
+    leaves while the stream goes the ``length``; then another one begins.
+    """
+    count = outflows(sides)
+    if count == 0:
+        return
+    x, y = 0.0, 0.0
+    for side in range(SIDES):
+        if sides[side] == OUTFLOW:
+            mx, my = middle_of_side(side, nx, ny, h)
+            x, y = x + mx / count, y + my / count
+            add_vortex(blocks, first, -excess / count, mx, my)
+    ux, uy = stream[0], stream[1]
+    for n in range(first, first + DEPARTED):
+        blocks[PLACE_X, n] += ux * dt
+        blocks[PLACE_Y, n] += uy * dt
+    if math.hypot(blocks[PLACE_X, first] - x, blocks[PLACE_Y, first] - y) > 0.5 * length:
+        make_room(blocks, first, x, y, length)
+        # so that it has passed the side by half when it is full
+        back = 0.49 * length / max(math.hypot(ux, uy), 1e-9)
+        blocks[PLACE_X, first], blocks[PLACE_Y, first] = x - ux * back, y - uy * back
+
+
+@device_function
+def add_vortex(blocks: Array, n: int, g: float, x: float, y: float) -> None:
+    """Add a vortex of circulation g at (x, y) to block n."""
+    dx, dy = x - blocks[PLACE_X, n], y - blocks[PLACE_Y, n]
+    blocks[CIRCULATION, n] += g
+    blocks[FIRST_X, n] += g * dx
+    blocks[FIRST_Y, n] += g * dy
+    blocks[SECOND_X, n] += g * (dx * dx - dy * dy)
+    blocks[SECOND_Y, n] += g * 2.0 * dx * dy
+
+
+@device_function
+def make_room(blocks: Array, first: int, x: float, y: float, length: float) -> None:
+    """Merge the two neighbours among the departed blocks that look closest from (x, y), and begin an empty one."""
+    merged, least = first, math.inf
+    for n in range(first, first + DEPARTED - 1):
+        gap = math.hypot(
+            blocks[PLACE_X, n + 1] - blocks[PLACE_X, n], blocks[PLACE_Y, n + 1] - blocks[PLACE_Y, n]
+        )
+        away = math.hypot(blocks[PLACE_X, n + 1] - x, blocks[PLACE_Y, n + 1] - y) + length
+        if gap < least * away:
+            merged, least = n, gap / away
+    px = 0.5 * (blocks[PLACE_X, merged] + blocks[PLACE_X, merged + 1])
+    py = 0.5 * (blocks[PLACE_Y, merged] + blocks[PLACE_Y, merged + 1])
+    move_moments(blocks, merged, px, py)
+    move_moments(blocks, merged + 1, px, py)
+    for column in range(CIRCULATION, BLOCK_COLUMNS):
+        blocks[column, merged + 1] += blocks[column, merged]
+    for n in range(merged, first, -1):
+        for column in range(BLOCK_COLUMNS):
+            blocks[column, n] = blocks[column, n - 1]
+    for column in range(BLOCK_COLUMNS):
+        blocks[column, first] = 0.0
+
+
+@device_function
+def move_moments(blocks: Array, n: int, x: float, y: float) -> None:
+    """Take the moments of block n about another place, (x, y)."""
+    dx, dy = blocks[PLACE_X, n] - x, blocks[PLACE_Y, n] - y
+    g, fx, fy = blocks[CIRCULATION, n], blocks[FIRST_X, n], blocks[FIRST_Y, n]
+    blocks[PLACE_X, n], blocks[PLACE_Y, n] = x, y
+    blocks[FIRST_X, n] += g * dx
+    blocks[FIRST_Y, n] += g * dy
+    blocks[SECOND_X, n] += 2.0 * (fx * dx - fy * dy) + g * (dx * dx - dy * dy)
+    blocks[SECOND_Y, n] += 2.0 * (fx * dy + fy * dx) + g * 2.0 * dx * dy
+
+
+def forget_departed(blocks: Array, excess: Array, which: Any = slice(None)) -> None:
+    """Let nothing have left the box in some simulations; blocks (B, 7, n), excess of circulation (B,)."""
+    blocks[which, :, -DEPARTED:] = 0.0
+    blocks[which, PLACE_X : PLACE_Y + 1, -DEPARTED:] = NOWHERE
+    excess[which] = 0.0
 
 
 @device_function
@@ -111,26 +233,65 @@ def outward(stream: Array, side: int) -> float:
 
 
 @device_function
-def side_point(side: int, point: int, nx: int, ny: int, h: float) -> tuple[float, float]:
-    """Return the place of corner ``point`` along a side."""
-    along = float(point) * h
+def side_point(
+    side: int, point: int, spacing: int, nx: int, ny: int, h: float
+) -> tuple[float, float]:
+    """Return the place of a point along a side.
+
+    Points lie ``spacing`` cells apart, with the middle of the side in the middle. Intervals between them cover all its
+    faces, ghosts included; point 1 is where the first one begins, and point 0 lies before it.
+    """
+    cells = ny if normal_to_x(side) else nx
+    along = ((point - 1) * spacing - G - 0.5 * overhang(cells, spacing)) * h
     if normal_to_x(side):
         return (nx if side == RIGHT else 0) * h, along
     return along, (ny if side == TOP else 0) * h
 
 
+@device_function
+def overhang(cells: int, spacing: int) -> int:
+    """Return how many faces more than a side with its ghosts has, the intervals between its points would cover."""
+    return spacing - 1 - (cells + 2 * G - 1) % spacing
+
+
+@device_function
+def first_face(interval: int, cells: int, spacing: int) -> tuple[int, float]:
+    """Return the first of the ``spacing`` faces of an interval between points, and how far into it that is, in cells.
+
+    Half of the overhang lies at either end, so that the first faces of the first interval may not exist.
+    """
+    beyond = overhang(cells, spacing)
+    return interval * spacing - (beyond + 1) // 2, 0.0 if beyond % 2 else 0.5
+
+
+@device_function
+def block_size(spacing: int) -> int:
+    """Return the corners along the side of a block of vortices: odd, since that of a box without its sides is."""
+    return BLOCK_SPACINGS * spacing + 1
+
+
+@device_function
+def blocks_along(cells: int, spacing: int) -> int:
+    """Return how many blocks of vortices lie along a box: odd, so that one is in the middle."""
+    return ((cells - 2) // block_size(spacing) + 1) | 1
+
+
+@device_function
+def block_range(n: int, cells: int, spacing: int) -> tuple[int, int]:
+    """Return the corners [first, last) of block n along a box, with as many before the middle as after it."""
+    size = block_size(spacing)
+    first = cells // 2 - blocks_along(cells, spacing) * size // 2 + n * size
+    return max(first, 1), min(first + size, cells)
+
+
 def blocks_in(nx: int, ny: int, spacing: int) -> int:
     """Return how many blocks of vortices there are in a box of so many cells."""
-    block = BLOCK_SPACINGS * spacing
-    return -(-(nx - 1) // block) * -(-(ny - 1) // block)
+    return blocks_along(nx, spacing) * blocks_along(ny, spacing)
 
 
 @device_function
 def points_along(cells: int, spacing: int) -> int:
-    """Return how many points there are along a side of so many cells, its ghosts included.
-
-    Point k is the corner ``(k - 1) spacing - G`` of the side: one lies before the ghosts, and one or two behind them.
-    """
+    """Return how many points there are along a side of so many cells (:func:`side_point`)."""
     return (cells + 2 * G - 1) // spacing + 4
 
 

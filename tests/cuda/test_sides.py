@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flowsim import Grid, Sides
 from flowsim.backend import load_backend
 from flowsim.grid import GHOSTS as G
+from flowsim.kernels.far_field import CIRCULATION, DEPARTED
 from flowsim.kernels.layout import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
 
 KINDS = ("inflow", "outflow", "open", "slip", "no_slip", "far_field")
@@ -132,11 +133,23 @@ def test_far_field(box: tuple[str, ...], spacing: int, shape: tuple[int, int]) -
     """What the vorticity induces: blocks of it that are cut off by the box, and several pieces of a side."""
     flows = [Flows(backend, box, "float64", shape) for backend in ("cpu", "cuda")]
     before = flows[1].seen()
+    departed = []
     for it in flows:
         f, grid = it.fields, Grid(*shape, 0.25)
         room = it.device.far_field(3, grid, spacing, np.float64)
         stream = it.device.array(np.array([1.0, 0.1]))
-        it.sweeps.far_field(
-            it.active, f["u"], f["v"], f["given"], it.sides, stream, 0.25, spacing, room
-        )
-    assert_same(flows, before, float(np.finfo(np.float64).eps))
+        for dt in (
+            0.01,
+            1.8,
+            1.8,
+        ):  # what has left moves on, and after the second time another block begins
+            clock = it.clock.copy()
+            clock[:, DT] = dt
+            arguments = (f["u"], f["v"], f["given"], it.sides, stream, clock, True)
+            it.sweeps.far_field(it.active, *arguments, 0.25, spacing, room)
+            f["u"] += 0.1 * f["v"]
+        departed.append(it.device.to_host(room.vortices)[:, :, -DEPARTED:])
+    assert_same(flows, before | {"u": flows[0].seen()["u"]}, float(np.finfo(np.float64).eps))
+    np.testing.assert_allclose(departed[1], departed[0], rtol=0, atol=1e-11)
+    if "outflow" in box:
+        assert np.count_nonzero(departed[0][0, CIRCULATION]) == 2

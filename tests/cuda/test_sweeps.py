@@ -72,7 +72,7 @@ def test_sweeps_are_the_same_where_rows_are_left_over(
             f.phi[...] = sim._device.array(in_order(ahead["cpu"], sim))
         s.sweeps.correct(active, *new, *now, f.phi, f.pressure, kinds, s.clock.columns,
                          s.box.h, True, s.speeds)  # fmt: skip
-        s.sweeps.find_speed(active, s.speeds, s.clock.columns, s.clock.flags)
+        s.sweeps.find_speed(active, *now, kinds, s.speeds, s.clock.columns, s.clock.flags)
         sim._device.fetch_state()
     cpu, cuda = sims
     tolerance = 1e-12 if dtype == "float64" else 1e-5
@@ -106,7 +106,8 @@ def test_one_bad_velocity_is_noticed_wherever_it_is(bad: float, dtype: str, tiny
         for value in (bad, good):
             f.new_u[where] = value
             s.sweeps.correct(active, *arguments)
-            s.sweeps.find_speed(active, s.speeds, s.clock.columns, s.clock.flags)
+            now = f.u, f.v, s.box.sides
+            s.sweeps.find_speed(active, *now, s.speeds, s.clock.columns, s.clock.flags)
             sim._device.fetch_state()
             gone = np.zeros(3, bool)
             gone[where[0]] = not np.isfinite(value)

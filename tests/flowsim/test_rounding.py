@@ -10,7 +10,7 @@ from flowsim.backend import cpu
 from flowsim.backend.cpu.device import CACHE_LINE, MARGIN
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS
-from flowsim.kernels.layout import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
+from flowsim.kernels.layout import CLOCK_COLUMNS, DT, FLAGS, RATIO, SPEED, VISCOSITY
 
 NX, NY = 24, 32
 FACES, CELLS = (1, NX + 2 * GHOSTS, NY + 2 * GHOSTS), (1, NX, NY)
@@ -54,7 +54,9 @@ def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]
     cpu.divergence(active, *new, a["phi"], sides)
     speeds = np.zeros((1, 1), a["u"].dtype)
     cpu.correct(active, *new, *velocity, a["phi"], a["p"], sides, clock, h, True, speeds)
-    return {name: a[name].copy() for name in SHAPES}
+    flags = np.zeros((FLAGS, 1), np.bool_)
+    cpu.find_speed(active, *velocity, sides, speeds, clock, flags)
+    return {"speed": clock[0, SPEED]} | {name: a[name].copy() for name in SHAPES}
 
 
 @pytest.mark.timeout(1800)  # a busy machine may take long to compile

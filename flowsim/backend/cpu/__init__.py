@@ -7,10 +7,10 @@ the bit, on any number of threads.
 """
 
 from flowsim.backend.cpu.bodies import bend, cover, follow_light_bodies, penalize, sense
-from flowsim.backend.cpu.clock import begin_step, end_step, find_speed
+from flowsim.backend.cpu.clock import begin_step, end_step
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
-from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, predict, sample
+from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, find_speed, predict, sample
 from flowsim.backend.cpu.jets import balance_jets, subtract_sources
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowsim.backend.cpu.compiling import Task, sweep
-from flowsim.kernels.time import begin, end, note_speed
+from flowsim.kernels.time import begin, end
 
 Array = Any
 
@@ -23,16 +23,6 @@ def begin_step(
     """See :func:`flowsim.kernels.time.begin`."""
     b = task.b
     begin(clock[b], state[b], h, cfl, stable_decay, multistep)
-
-
-@sweep
-def find_speed(task: Task, speeds: Array, clock: Array, flags: Array) -> None:
-    """Find the largest |u| + |v| from that of each block, and who has blown up."""
-    b = task.b
-    fastest = 0.0
-    for block in range(task.blocks):
-        fastest = max(fastest, float(speeds[b, block]))
-    note_speed(b, fastest, clock, flags)
 
 
 @sweep

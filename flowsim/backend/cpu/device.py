@@ -16,7 +16,13 @@ from flowsim.backend.cpu.precompile import compile_ahead
 from flowsim.backend.cpu.program import BLOCKS_A_THREAD, MOST_THREADS, Program
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import Grid
-from flowsim.kernels.far_field import blocks_in, points_along
+from flowsim.kernels.far_field import (
+    BLOCK_COLUMNS,
+    DEPARTED,
+    blocks_in,
+    forget_departed,
+    points_along,
+)
 
 Array = Any
 Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
@@ -97,14 +103,17 @@ class Device:
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
         """Return room for what the far field needs, with points ``spacing`` cells apart."""
-        blocks = blocks_in(grid.nx, grid.ny, spacing)
+        blocks = blocks_in(grid.nx, grid.ny, spacing) + DEPARTED
         points = points_along(max(grid.nx, grid.ny), spacing)
-        return FarField(
-            vortices=self.zeros((batch, 7, blocks), np.float64),
+        room = FarField(
+            vortices=self.zeros((batch, BLOCK_COLUMNS, blocks), np.float64),
+            excess=self.zeros((batch,), np.float64),
             sums=self.zeros((batch, 3, grid.ny), dtype),
             lacks=self.zeros((batch, 4, 2), np.float64),
             points=self.zeros((batch, points), np.float64),
         )
+        forget_departed(room.vortices, room.excess)
+        return room
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Have compiled, before anything is computed, all that a sequence of sweeps calls."""

@@ -10,16 +10,23 @@ from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import FAR_FIELD, OUTFLOW
 from flowsim.kernels.far_field import (
-    BLOCK_SPACINGS,
+    DEPARTED,
+    block_range,
+    block_size,
+    blocks_along,
+    carry_departed,
     cubic,
+    first_face,
+    induced_at_outflow,
     induced_by,
-    induced_by_departed,
     lack_at,
+    outflows,
     outward,
     points_along,
     side_point,
     turn,
 )
+from flowsim.kernels.layout import DT
 
 Array = Any
 
@@ -30,7 +37,10 @@ class FarField(NamedTuple):
     Attributes
     ----------
     vortices
-        Blocks of vortices, shape (B, 7, blocks): middle, circulation, and the first and second moments.
+        Blocks of vortices, shape (B, 7, blocks): middle, circulation, and the first and second moments. The last
+        :data:`~flowsim.kernels.far_field.DEPARTED` have left the box.
+    excess
+        Of the circulation of all blocks over zero, shape (B,): what leaves the box in the next step balances it.
     sums
         Of the corners of a block along x, shape (B, 3, ny), as precise as the velocity.
     lacks
@@ -40,6 +50,7 @@ class FarField(NamedTuple):
     """
 
     vortices: Array
+    excess: Array
     sums: Array
     lacks: Array
     points: Array
@@ -65,16 +76,16 @@ def _add_rows(sums: Array, u: Array, v: Array, first: int, last: int, h: float, 
 
 @inner
 def _gather(
-    u: Array, v: Array, nx: int, ny: int, h: float, block: int, vortices: Array, sums: Array
-) -> float:
-    """Write the multipoles of blocks of vorticity about their middles; return their circulation."""
-    count, total = 0, 0.0
-    for first in range(1, nx, block):
-        last = min(first + block, nx)
+    u: Array, v: Array, nx: int, ny: int, h: float, spacing: int, vortices: Array, sums: Array
+) -> None:
+    """Write the multipoles of blocks of vorticity about their middles."""
+    count = 0
+    for row in range(blocks_along(nx, spacing)):
+        first, last = block_range(row, nx, spacing)
         xm = 0.5 * (first + last - 1) * h
         _add_rows(sums, u, v, first, last, h, xm)
-        for low in range(1, ny, block):
-            high = min(low + block, ny)
+        for column in range(blocks_along(ny, spacing)):
+            low, high = block_range(column, ny, spacing)
             ym = 0.5 * (low + high - 1) * h
             g, dx, dy, qx, qy = 0.0, 0.0, 0.0, 0.0, 0.0
             for j in range(low, high):
@@ -93,8 +104,6 @@ def _gather(
                 qy,
             )
             count += 1
-            total += g
-    return total
 
 
 @row_loop
@@ -132,20 +141,20 @@ def _induce(
     spacing: int,
     vortices: Array,
     lacks: Array,
-    total: float,
+    excess: float,
     points: Array,
 ) -> None:
     """Write the velocity normal to a side at the points along it, ``spacing`` cells apart."""
     nx, ny = u.shape[0] - 2 * G, u.shape[1] - 2 * G
     is_x = normal_to_x(side)
     for point in range(points_along(ny if is_x else nx, spacing)):
-        x, y = side_point(side, (point - 1) * spacing - G, nx, ny, h)
+        x, y = side_point(side, point, spacing, nx, ny, h)
         du, dv = _induced(x, y, vortices)
         normal = (du if is_x else dv) * (0.5 / math.pi)
         for other in range(SIDES):
             if sides[other] == OUTFLOW:
-                du, dv = induced_by_departed(
-                    x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], total
+                du, dv = induced_at_outflow(
+                    x, y, other, nx, ny, h, lacks[other, 0], lacks[other, 1], excess
                 )
                 normal += du if is_x else dv
         points[point] = normal
@@ -159,32 +168,43 @@ def far_field(
     given: Array,
     sides: Array,
     stream: Array,
+    clock: Array,
+    moves: bool,
     h: float,
     spacing: int,
     room: FarField,
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow: the stream, and what vorticity induces.
 
-    Biot and Savart's law for the vorticity in the box, in blocks as multipoles up to the second order, plus what has
-    left through ``outflow`` sides. It is found at points ``spacing`` cells apart, with a cubic between them.
+    Biot and Savart's law for the vorticity in the box and for what has left through ``outflow`` sides, in blocks as
+    multipoles up to the second order. It is found at points ``spacing`` cells apart, with a cubic between them. What
+    has left travels with the stream, unless the flow settles (not ``moves``).
     """
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     b = task.b
     vortices, lacks, points = room.vortices[b], room.lacks[b], room.points[b]
-    block = BLOCK_SPACINGS * spacing
-    total = _gather(u[b], v[b], nx, ny, h, block, vortices, room.sums[b])
+    first, dt = vortices.shape[1] - DEPARTED, clock[b, DT] if moves else 0.0
+    length = block_size(spacing) * h
+    carry_departed(vortices, first, sides, stream, dt, room.excess[b], length, nx, ny, h)
+    _gather(u[b], v[b], nx, ny, h, spacing, vortices, room.sums[b])
+    excess = 0.0
+    for n in range(vortices.shape[1]):
+        excess += vortices[2, n]
+    room.excess[b] = excess
     for side in range(SIDES):
         if sides[side] == OUTFLOW:
             lacks[side, 0], lacks[side, 1] = _lack(u[b], v[b], nx, ny, h, side, stream)
     for side in range(SIDES):
         if sides[side] != FAR_FIELD:
             continue
-        _induce(u[b], side, sides, h, spacing, vortices, lacks, total, points)
+        _induce(
+            u[b], side, sides, h, spacing, vortices, lacks, excess / max(outflows(sides), 1), points
+        )
         component = 0 if normal_to_x(side) else 1
-        faces = (ny if component == 0 else nx) + 2 * G
-        for low in range(0, faces, spacing):
-            for m in range(low, min(low + spacing, faces)):
-                # normal faces lie half a cell beyond the corners that the points are
-                induced = cubic(points, low // spacing, (m - low + 0.5) / spacing)
+        cells = ny if component == 0 else nx
+        for low in range(points_along(cells, spacing) - 3):
+            start, into = first_face(low, cells, spacing)
+            for m in range(max(start, 0), min(start + spacing, cells + 2 * G)):
+                induced = cubic(points, low, (m - start + into) / spacing)
                 given[b, side, component, m] = real(stream[component] + induced)

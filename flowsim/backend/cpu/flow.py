@@ -13,11 +13,13 @@ from flowsim.kernels.cell import (
     OPEN,
     PERIODIC,
     adams_bashforth,
+    cell_speed,
     flux,
     net_outflow,
     velocity_at,
 )
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.time import note_speed
 
 Array = Any
 
@@ -162,6 +164,23 @@ def divergence(task: Task, u: Array, v: Array, d: Array, sides: Array) -> None:
             out[j] = net_outflow(west[j + G], east[j + G], across[j + G], across[G])
 
 
+@row_loop
+def fastest_cell(west: Array, east: Array, across: Array, last: Any, n: int) -> tuple[Any, Any]:
+    """Return the largest speed of the cells of a row and the sum of all, from u beside it and v along it.
+
+    ``last`` is v at the end of the row: in a ring that of its beginning.
+    """
+    real = west.dtype.type
+    fastest = cell_speed(west[n - 1 + G], east[n - 1 + G], across[n - 1 + G], last)
+    total = fastest
+    for j in range(n - 1):
+        k = j + G
+        s = cell_speed(west[k], east[k], across[k], across[k + 1])
+        fastest = max(fastest, s)
+        total += s
+    return real(fastest), real(total)
+
+
 @divided
 def correct(
     task: Task,
@@ -177,10 +196,11 @@ def correct(
     keep_pressure: bool,
     speeds: Array,
 ) -> None:
-    """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v| of each block.
+    """Write the projected velocity to u, v, add phi to the pressure, and find the fastest cell of each block.
 
     ``phi`` is dt/h times the change of p, which is left as it is without ``keep_pressure``. ``speeds`` (B, blocks)
-    receives infinity where a velocity is not finite.
+    receives infinity where a velocity is not finite. The last row of a block is left to :func:`find_speed`, because the
+    faces behind it may be another thread's.
     """
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
@@ -219,18 +239,32 @@ def correct(
             vk[ny + G] = nvk[ny + G] + high_y * here[ny - 1]
         for j in range(ny):
             pk[j] += scale * here[j]
-        row_max = real(0)
-        row_sum = real(0)
-        for j in range(ny):
-            s = abs(uk[j + G]) + abs(vk[j + G])
-            row_max = max(row_max, s)
-            row_sum += s
-        fastest = max(fastest, row_max)
-        total += row_sum
+        if i > start:
+            last = v[b, k - 1, G if sides[BOTTOM] == PERIODIC else ny + G]
+            row_max, row_sum = fastest_cell(u[b, k - 1], uk, v[b, k - 1], last, ny)
+            fastest, total = max(fastest, row_max), total + row_sum
     if stop == nx and sides[LEFT] != PERIODIC:
         for j in range(ny):
             u[b, nx + G, j + G] = new_u[b, nx + G, j + G] + high_x * phi[b, nx - 1, j]
     speeds[b, task.block] = fastest if math.isfinite(total) else real(math.inf)
+
+
+@sweep
+def find_speed(
+    task: Task, u: Array, v: Array, sides: Array, speeds: Array, clock: Array, flags: Array
+) -> None:
+    """Find the fastest cell from that of each block and the last rows of all, and who has blown up."""
+    b, nx, ny = task.b, u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    fastest, total = 0.0, 0.0
+    for block in range(task.blocks):
+        _, stop = rows_of(Task(b, block, task.blocks, 0), 0, nx)
+        k = stop - 1 + G
+        east = u[b, G if stop == nx and sides[LEFT] == PERIODIC else k + 1]
+        last = v[b, k, G if sides[BOTTOM] == PERIODIC else ny + G]
+        row_max, row_sum = fastest_cell(u[b, k], east, v[b, k], last, ny)
+        fastest = max(fastest, float(row_max), float(speeds[b, block]))
+        total += float(row_sum)
+    note_speed(b, fastest if math.isfinite(total) else math.inf, clock, flags)
 
 
 @row_loop

@@ -22,7 +22,7 @@ from flowsim.backend.cuda.launching import SIMULATED, TILE
 from flowsim.backend.cuda.windows import BodyRoom, body_room
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import GHOSTS, Grid
-from flowsim.kernels.far_field import blocks_in
+from flowsim.kernels.far_field import BLOCK_COLUMNS, DEPARTED, blocks_in, forget_departed
 from flowsim.kernels.layout import DT, RUNNING, TIME, UNTIL
 
 cupy: Any = None
@@ -223,9 +223,11 @@ class Device:
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
         """Return room for what the far field is made of, with points ``spacing`` cells apart."""
-        blocks = blocks_in(grid.nx, grid.ny, spacing)
-        shapes = (batch, 7, blocks), (batch, 4, 2)
-        return FarField(*(self.zeros(shape, np.float64) for shape in shapes))
+        blocks = blocks_in(grid.nx, grid.ny, spacing) + DEPARTED
+        shapes = (batch, BLOCK_COLUMNS, blocks), (batch,), (batch, 4, 2)
+        room = FarField(*(self.zeros(shape, np.float64) for shape in shapes))
+        forget_departed(room.vortices, room.excess)
+        return room
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Do nothing: kernels are compiled when they are first launched."""

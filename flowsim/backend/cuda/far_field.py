@@ -13,15 +13,22 @@ from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import FAR_FIELD, OUTFLOW
 from flowsim.kernels.far_field import (
-    BLOCK_SPACINGS,
+    DEPARTED,
+    block_range,
+    block_size,
+    blocks_along,
+    carry_departed,
     cubic,
+    first_face,
+    induced_at_outflow,
     induced_by,
-    induced_by_departed,
     lack_at,
+    outflows,
     outward,
     side_point,
     turn,
 )
+from flowsim.kernels.layout import DT
 
 Array = Any
 
@@ -33,9 +40,20 @@ POINTS = SPACINGS + 3
 
 
 class FarField(NamedTuple):
-    """Room for blocks of vortices (B, 7, blocks), and what the wakes lack that leave through the sides (B, 4, 2)."""
+    """Room for what the far field is found from.
+
+    Attributes
+    ----------
+    vortices
+        Blocks of vortices, shape (B, 7, blocks), the last of which have left the box.
+    excess
+        Of the circulation of all blocks over zero, shape (B,).
+    lacks
+        What the wakes lack that leave through the sides, shape (B, 4, 2).
+    """
 
     vortices: Array
+    excess: Array
     lacks: Array
 
 
@@ -47,23 +65,32 @@ def _gather(
     flat_u: Array,
     flat_v: Array,
     h: float,
-    block: int,
+    spacing: int,
     sides: Array,
     stream: Array,
+    clock: Array,
+    moves: bool,
     vortices: Array,
+    excess: Array,
     lacks: Array,
 ) -> None:
     """Write the multipoles of blocks of vorticity about their middles, and what wakes lack that leave the box.
 
-    A block of threads for each block of vorticity, and one more for each side.
+    A block of threads for each block of vorticity, one more for each side, and one for what has left the box.
     """
     b, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[b]:
         return
     scratch = cuda.shared.array((5, THREADS), np.float64)
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    if n >= vortices.shape[2]:
-        side = n - vortices.shape[2]
+    inside = vortices.shape[2] - DEPARTED
+    if n == inside + SIDES:
+        if t == 0:
+            dt, length = clock[b, DT] if moves else 0.0, block_size(spacing) * h
+            carry_departed(vortices[b], inside, sides, stream, dt, excess[b], length, nx, ny, h)
+        return
+    if n >= inside:
+        side = n - inside
         if sides[side] != OUTFLOW:
             return
         lack, kept = 0.0, 0.0
@@ -75,13 +102,13 @@ def _gather(
         if t == 0:
             lacks[b, side, 0], lacks[b, side, 1] = scratch[0, 0], scratch[1, 0]
         return
-    across = (ny + block - 2) // block
-    first, low = 1 + (n // across) * block, 1 + (n % across) * block
-    last, high = min(first + block, nx), min(low + block, ny)
+    across = blocks_along(ny, spacing)
+    first, last = block_range(n // across, nx, spacing)
+    low, high = block_range(n % across, ny, spacing)
     xm, ym = 0.5 * (first + last - 1) * h, 0.5 * (low + high - 1) * h
     # each warp has some rows, each of its threads some corners of them: those along x come first, as on the CPU
     lane, warps = t % WARP, cuda.blockDim.x // WARP
-    rows = (block + warps - 1) // warps
+    rows = (last - first + warps - 1) // warps
     start = first + t // WARP * rows
     stop = min(start + rows, last)
     g, dx, dy, qx, qy = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -116,6 +143,7 @@ def _gather(
 def _induce(
     active: Array,
     vortices: Array,
+    excess: Array,
     lacks: Array,
     given: Array,
     nx: int,
@@ -130,14 +158,14 @@ def _induce(
     A block of threads for each piece, a warp for each point, and a cubic between them.
     """
     b, side, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
-    first = cuda.blockIdx.z * SPACINGS
-    faces = (ny if normal_to_x(side) else nx) + 2 * G - first * spacing
-    if not active[b] or sides[side] != FAR_FIELD or faces <= 0:
+    first, cells = cuda.blockIdx.z * SPACINGS, ny if normal_to_x(side) else nx
+    start, into = first_face(first, cells, spacing)
+    if not active[b] or sides[side] != FAR_FIELD or start >= cells + 2 * G:
         return
     points = cuda.shared.array(POINTS, np.float64)
     lane = t % WARP
     for point in range(t // WARP, POINTS, cuda.blockDim.x // WARP):
-        x, y = side_point(side, (first + point - 1) * spacing - G, nx, ny, h)
+        x, y = side_point(side, first + point, spacing, nx, ny, h)
         total, normal = 0.0, 0.0
         for n in range(lane, vortices.shape[2], WARP):
             zx, zy, g = x - vortices[b, 0, n], y - vortices[b, 1, n], vortices[b, 2, n]
@@ -147,20 +175,23 @@ def _induce(
             normal += du if normal_to_x(side) else dv
         total, normal = warp_sum(total), warp_sum(normal) * (0.5 / math.pi)
         if lane == 0:
+            if first + point == 0:
+                excess[b] = total  # the same from every side
+            total /= max(outflows(sides), 1)
             for other in range(SIDES):
                 if sides[other] == OUTFLOW:
                     lack, kept = lacks[b, other, 0], lacks[b, other, 1]
-                    du, dv = induced_by_departed(x, y, other, nx, ny, h, lack, kept, total)
+                    du, dv = induced_at_outflow(x, y, other, nx, ny, h, lack, kept, total)
                     normal += du if normal_to_x(side) else dv
             points[point] = normal
     cuda.syncthreads()
     component = 0 if normal_to_x(side) else 1
     real = given.dtype.type
-    for m in range(t, min(faces, SPACINGS * spacing), cuda.blockDim.x):
-        low = m // spacing
-        # normal faces lie half a cell beyond the corners that the points are
-        induced = cubic(points, low, (m - low * spacing + 0.5) / spacing)
-        given[b, side, component, first * spacing + m] = real(stream[component] + induced)
+    for m in range(t, SPACINGS * spacing, cuda.blockDim.x):
+        low, face = m // spacing, start + m
+        if 0 <= face < cells + 2 * G:
+            induced = cubic(points, low, (m - low * spacing + into) / spacing)
+            given[b, side, component, face] = real(stream[component] + induced)
 
 
 def far_field(
@@ -170,18 +201,20 @@ def far_field(
     given: Array,
     sides: Array,
     stream: Array,
+    clock: Array,
+    moves: bool,
     h: float,
     spacing: int,
     room: FarField,
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    block = BLOCK_SPACINGS * spacing
-    blocks = (batch, room.vortices.shape[2] + SIDES)
+    blocks = (batch, room.vortices.shape[2] - DEPARTED + SIDES + 1)
     flat = [field.reshape(-1) for field in (u, v)]
     # a warp for every sixteen rows of a block of vorticity: there are many blocks, and each waits for its own sums
-    warps = max(1, min(block // 16, THREADS // WARP))
-    _gather.launch(blocks, (warps * WARP,), active, u, v, *flat, h, block, sides, stream, *room)
+    warps = max(1, min(block_size(spacing) // 16, THREADS // WARP))
+    arguments = (active, u, v, *flat, h, spacing, sides, stream, clock, moves, *room)
+    _gather.launch(blocks, (warps * WARP,), *arguments)
     pieces = -(-(max(nx, ny) + 2 * G) // (SPACINGS * spacing))
     _induce.launch(
         (batch, SIDES, pieces),

@@ -30,6 +30,7 @@ from flowsim.kernels.cell import (
     OPEN,
     PERIODIC,
     adams_bashforth,
+    cell_speed,
     flux,
     net_outflow,
     velocity_at,
@@ -280,20 +281,39 @@ def _correct(
         else:
             west = low_x * sign * phi[at]
         on_top = j == ny - 1 and sides[BOTTOM] != PERIODIC
-        for _ in range(first, stop):
-            here = sign * phi[at]
-            across, along = new_u[o] - (here - west), new_v[o] - (here - sign_below * phi[below])
+        # v above the cells is another thread's, too
+        after = j + 1 if j < ny - 1 else 0
+        above, up = corner + np.uint64(place_along_y(after, ny, sides)), o + one
+        sign_above = real(sign_along_y(after, sides))
+        if j == ny - 1 and not on_top:
+            up = o - np.uint64(ny - 1)
+        around, around_cells = np.uint64(nx - 1) * e, np.uint64(nx - 1) * row
+        here = sign * phi[at]
+        across = new_u[o] - (here - west)
+        for i in range(first, stop):
+            along = new_v[o] - (here - sign_below * phi[below])
             u[o], v[o] = across, along
             p[cell] += scale * here
             if on_top:
-                v[o + one] = new_v[o + one] + high_y * here
-            s = abs(across) + abs(along)
+                north = new_v[up] + high_y * here
+                v[up] = north
+            else:
+                north = new_v[up] - (sign_above * phi[above] - here)
+            beyond = here
+            if i < nx - 1:
+                beyond = sign * phi[at + row]
+                east = new_u[o + e] - (beyond - here)
+            elif sides[LEFT] == PERIODIC:
+                east = new_u[o - around] - (sign * phi[at - around_cells] - here)
+            else:
+                east = new_u[o + e] + high_x * here
+                u[o + e] = east
+            s = cell_speed(across, east, along, north)
             if not s <= fastest:  # NaN included
                 fastest = s if s == s else real(math.inf)
-            west = here
-            o, cell, at, below = o + e, cell + row, at + row, below + row
-        if stop == nx and sides[LEFT] != PERIODIC:
-            u[o] = new_u[o] + high_x * west
+            across, here = east, beyond
+            o, up, cell, at = o + e, up + e, cell + row, at + row
+            below, above = below + row, above + row
     fastest = warp_max(fastest)
     largest = cuda.shared.array(WARPS, np.float64)
     t = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
@@ -332,7 +352,7 @@ def correct(
     keep_pressure: bool,
     speeds: Speeds,
 ) -> None:
-    """Write the projected velocity to u, v, add phi to the pressure, and find the largest |u| + |v|, who has blown up.
+    """Write the projected velocity to u, v, add phi to the pressure, and find the fastest cell, who has blown up.
 
     ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
     ``keep_pressure``. A velocity that is not finite is of infinite speed.
@@ -346,7 +366,9 @@ def correct(
     )
 
 
-def find_speed(active: Array, speeds: Speeds, clock: Array, flags: Array) -> None:
+def find_speed(
+    active: Array, u: Array, v: Array, sides: Array, speeds: Speeds, clock: Array, flags: Array
+) -> None:
     """Do nothing: :func:`correct` has noted the speed."""
 
 
