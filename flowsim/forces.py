@@ -4,12 +4,12 @@ The first measure, ``body_state.force`` and ``body_state.torque``, adds up what 
 body. This one never looks at the penalty: it balances the momentum in a rectangle of cells around the body with what
 crosses its edges,
 
-    F = -d/dt int u dV - oint u (u . n) dS - oint p n dS + oint nu (grad u + grad u^T) . n dS + m_f dV/dt,
+    F = -d/dt int u dV - oint u (u . n) dS - oint p n dS + oint nu (grad u + grad u^T) . n dS + int f dV + m_f dV/dt,
 
-the last term being the momentum of the fluid under the body (m_f its mass, V the velocity of its centre of mass), which
-belongs to the left side of the body's own equation of motion. The torque is the balance of angular momentum about the
-body's reference point, its ``center``. Fluxes are the mean of both ends of the step, the pressure is that of its
-middle.
+f being the force per unit mass that drives the flow, and the last term the momentum of the fluid under the body (m_f
+its mass, V the velocity of its centre of mass), which belongs to the left side of the body's own equation of motion.
+The torque is the balance of angular momentum about the body's reference point, its ``center``. Fluxes are the mean of
+both ends of the step, the pressure is that of its middle.
 """
 
 from __future__ import annotations
@@ -92,6 +92,9 @@ class ControlVolumes:
         through = 0.5 * (begun.flux + self._flux(b, begun.cells, begun.centre))
         inside = (self._momentum_inside(b, k, begun.centre) - begun.inside) / dt
         total = inside - stored - through - self._pressure(b, begun.cells, begun.centre)
+        if flows.is_forced:
+            pushed = flows.force_on_faces(b)
+            total += self._integral(*pushed, begun.cells, begun.centre)
         return total[:2], float(total[2])
 
     def _look(self, b: int, k: int) -> _Balance | None:
@@ -141,10 +144,21 @@ class ControlVolumes:
 
     def _momentum(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
         """Integrate momentum and angular momentum over the rectangle, from the velocities on the faces."""
-        flows, h = self._flows, self._flows.grid.h
+        flows = self._flows
+        return self._integral(flows.to_host(flows.u[b]), flows.to_host(flows.v[b]), cells, centre)
+
+    def _integral(
+        self,
+        u: NDArray[np.floating],
+        v: NDArray[np.floating],
+        cells: tuple[int, int, int, int],
+        centre: FloatArray,
+    ) -> FloatArray:
+        """Integrate a vector over the rectangle, and its moment about a point, from its components on the faces."""
+        h = self._flows.grid.h
         i0, i1, j0, j1 = cells
-        u = flows.to_host(flows.u[b, G + i0 : G + i1 + 1, G + j0 : G + j1]).astype(np.float64)
-        v = flows.to_host(flows.v[b, G + i0 : G + i1, G + j0 : G + j1 + 1]).astype(np.float64)
+        u = u[G + i0 : G + i1 + 1, G + j0 : G + j1].astype(np.float64)
+        v = v[G + i0 : G + i1, G + j0 : G + j1 + 1].astype(np.float64)
         # faces on the edge of the rectangle count half
         rows = u.sum(axis=0) - 0.5 * (u[0] + u[-1])
         columns = v.sum(axis=1) - 0.5 * (v[:, 0] + v[:, -1])

@@ -23,6 +23,7 @@ from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Sides
 from flowsim.forces import ControlVolumes
+from flowsim.forcing import ForceField, Vectors
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (
@@ -76,6 +77,16 @@ class Simulation(State):
     gravity : (float, float)
         Acceleration g, in units of U^2/D. A free body feels (mass - displaced mass) g, its weight and its buoyancy;
         the pressure does not hold the hydrostatic part.
+    body_force : (float, float) or (B, 2), optional
+        Uniform force per unit mass that drives the flow, in units of U^2/D: the mean pressure gradient with the other
+        sign, for channels with periodic sides. It pushes what is under bodies, too, so that the force on a body
+        contains that of the mean pressure gradient, ``body_force`` times its area.
+    mean_velocity : (float or None, float or None) or (B, 2), optional
+        Mean velocity in the box, bodies included, that the force is to hold along x and y: between periodic sides.
+        None leaves a direction alone.
+    force_field : callable, optional
+        A function of the coordinates x and y, two arrays, that returns a steady force per unit mass along x and along
+        y there, arrays of the same shape or (B, ...), which is added. It is called once.
     sensors : sequence of (int, (float, float))
         Points that bodies carry along, in the frame of the body of that number, at which the flow is sensed.
     jets : sequence of Jet
@@ -119,6 +130,9 @@ class Simulation(State):
     target_jet_flow_rates, jet_ramp_rates : (B, J) float64
         The flow rate that each jet approaches in a straight line, and by how much in a D/U, which may be infinite;
         zero keeps what it has. :meth:`set_jet_flow_rates` writes both.
+    body_force, target_mean_velocity : (B, 2) float64
+        What drives each flow now, and the mean velocity that it holds, NaN for none: a flow whose mean velocity is held
+        shows here the force that it takes. Both may be written, where the simulation was made with a force.
     jet_widths : (J,) float64
         Of their slots along the surface, in units of D.
     control_volumes : ControlVolumes or None
@@ -150,6 +164,9 @@ class Simulation(State):
         batch: int = 1,
         stream: tuple[float, float] = (1.0, 0.0),
         gravity: tuple[float, float] = (0.0, 0.0),
+        body_force: Vectors | None = None,
+        mean_velocity: Vectors | None = None,
+        force_field: ForceField | None = None,
         sensors: Sequence[tuple[int, tuple[float, float]]] = (),
         jets: Sequence[Jet] = (),
         integrator: str = "ab2",
@@ -167,6 +184,9 @@ class Simulation(State):
             batch=batch,
             stream=stream,
             gravity=gravity,
+            body_force=body_force,
+            mean_velocity=mean_velocity,
+            force_field=force_field,
             sensors=sensors,
             jets=jets,
             dtype=dtype,
@@ -399,6 +419,7 @@ class Simulation(State):
         for array in vars(state).values():
             array[which] = 0
         self._jet_states[which] = 0.0
+        self._forcing_columns[which] = self._first_forcing[which]
         for k, body in enumerate(self.bodies):
             state.position[which, k], state.angle[which, k] = body.center, body.angle
             for b in np.flatnonzero(which) if k in self._driven else ():

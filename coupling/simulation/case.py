@@ -223,11 +223,15 @@ class CaseConfig(_Settings):
     reynolds: float = Field(gt=0, description="U D / nu")
     stream: Vector = (1.0, 0.0)
     gravity: Vector = (0.0, 0.0)
+    body_force: Vector | None = Field(default=None, description="per unit mass, on all of the flow")
+    mean_velocity: tuple[float | None, float | None] | None = Field(
+        default=None, description="held by the force, between periodic sides"
+    )
     sides: _Sides = _Sides()
     bodies: tuple[_Body, ...] = ()
     integrator: Literal["ab2", "euler"] = "ab2"
     cfl: float | None = Field(default=None, gt=0, le=1)
-    penalty: float = Field(default=1e4, gt=0)
+    penalty: float = Field(default=1e6, gt=0)
     dtype: Literal["float32", "float64"] = "float32"
     backend: Literal["cpu", "cuda"] = "cpu"
     threads: int = Field(default=1, ge=1)
@@ -278,6 +282,8 @@ class CaseConfig(_Settings):
             viscosity=1 / self.reynolds,
             stream=self.stream,
             gravity=self.gravity,
+            body_force=self.body_force,
+            mean_velocity=self.mean_velocity,
             **self.model_dump(
                 include={
                     *("integrator", "cfl", "penalty", "dtype", "backend", "threads"),

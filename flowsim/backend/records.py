@@ -77,6 +77,22 @@ class Box(NamedTuple):
     gravity: Array
 
 
+class Forcing(NamedTuple):
+    """The force per unit mass that drives a flow.
+
+    Attributes
+    ----------
+    columns : (B, 7) float64
+        See :mod:`flowsim.kernels.forcing`.
+    along_x, along_y : (B, nx + 2 G, ny + 2 G) or None
+        What is added to it on the faces of u and of v.
+    """
+
+    columns: Array
+    along_x: Array | None
+    along_y: Array | None
+
+
 class Bodies(NamedTuple):
     """The K bodies and J jets of each simulation.
 
@@ -138,6 +154,7 @@ class DeviceState:
         Cells between the points on far-field sides at which the velocity is found.
     pressure_solver
         Of the backend.
+    forcing : Forcing or None
     has_open_sides, has_bending_bodies, has_light_bodies : bool
         Whether there are sides at which the pressure is held, bodies that bend, and free ones lighter than the fluid.
     """
@@ -154,6 +171,7 @@ class DeviceState:
     far_room: Any
     far_spacing: int
     pressure_solver: Any
+    forcing: Forcing | None
     has_open_sides: bool
     has_bending_bodies: bool
     has_light_bodies: bool

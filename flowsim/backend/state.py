@@ -13,16 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend, step
-from flowsim.backend.records import Bodies, Box, Clock, DeviceState, Fields, Sensors
+from flowsim.backend.records import (
+    Bodies,
+    Box,
+    Clock,
+    DeviceState,
+    Fields,
+    Forcing,
+    Sensors,
+)
 from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
+from flowsim.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.far_field import DEPARTED, forget_departed
+from flowsim.kernels.forcing import FORCING_COLUMNS, LAST_DT, TARGET_X
 from flowsim.kernels.jets import (
     FLOW_RATE,
     GAIN,
@@ -81,6 +91,9 @@ class State:
         batch: int,
         stream: tuple[float, float],
         gravity: tuple[float, float],
+        body_force: Vectors | None,
+        mean_velocity: Vectors | None,
+        force_field: ForceField | None,
         sensors: Sequence[tuple[int, tuple[float, float]]],
         jets: Sequence[Jet],
         dtype: str,
@@ -97,6 +110,18 @@ class State:
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
         self.stream, self.gravity = stream, gravity
         self.dtype, self.backend = np.dtype(dtype), backend
+        self.is_forced = not (body_force is None and mean_velocity is None and force_field is None)
+        self._first_forcing = np.zeros((batch, FORCING_COLUMNS))
+        self._first_forcing[:, :TARGET_X] = vectors(
+            "body_force", (0.0, 0.0) if body_force is None else body_force, batch
+        )
+        nothing = (None, None)
+        held = vectors(
+            "mean_velocity", nothing if mean_velocity is None else mean_velocity, batch, none=True
+        )
+        check_mean_velocity(held, sides.periodic)
+        self._first_forcing[:, TARGET_X : TARGET_X + 2] = held
+        self._force_field = force_field
         sweeps = load_backend(backend)
         self._device = sweeps.Device(threads)
         self._device.reserve(batch, grid, dtype, memory_needed(grid, batch, dtype))
@@ -146,6 +171,7 @@ class State:
             pressure_solver=sweeps.PressureSolver(
                 grid.nx, grid.ny, sides.periodic, sides.held, self.dtype, batch, device
             ),
+            forcing=self._forcing(near["forcing"]) if self.is_forced else None,
             has_open_sides=any(sides.held),
             has_bending_bodies=bool(len(self._table.nodes)),
             has_light_bodies=bool(self._table.traits[:, MASS_LAG].any()),
@@ -169,6 +195,15 @@ class State:
             shares=device.zeros((2, *faces), self.dtype),
             drifts=device.zeros((2, *faces) if bends else (2, batch, 0, 0), self.dtype),
         )
+
+    def _forcing(self, columns: Array) -> Forcing:
+        """Put the force that drives the flow where the sweeps work."""
+        if self._force_field is None:
+            return Forcing(columns, None, None)
+        field = on_faces(self._force_field, self.grid, self.batch)
+        along_x, along_y = (self._device.zeros(part.shape, self.dtype) for part in field)
+        along_x[...], along_y[...] = (self._device.array(part.astype(self.dtype)) for part in field)
+        return Forcing(columns, along_x, along_y)
 
     def _box(self) -> Box:
         """Put where the sweeps work what they know of the box."""
@@ -195,6 +230,7 @@ class State:
                 "form": ((batch, bending, FORM_COLUMNS), np.float64),
                 "sensed": ((batch, sensors, 2), np.float64),
                 "jets": ((batch, len(self.jets), JET_COLUMNS), np.float64),
+                "forcing": ((batch, FORCING_COLUMNS), np.float64),
             }
         )
         clock, flags, self._states = host["clock"], host["flags"], host["state"]
@@ -206,6 +242,7 @@ class State:
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
         self.steps, self.sensed = host["steps"], host["sensed"]
         self.gait, self.form = host["gait"], host["form"]
+        self._forcing_columns = host["forcing"]
         self._jet_states = jets = host["jets"]
         self.jet_flow_rates, self.target_jet_flow_rates = jets[..., FLOW_RATE], jets[..., TARGET]
         self.jet_ramp_rates, self.jet_momentum = jets[..., RAMP], jets[..., MOMENTUM:GAIN]
@@ -234,6 +271,7 @@ class State:
         for n in np.atleast_1d(np.asarray(b)):
             fastest = abs(self.u[n]).max() + abs(self.v[n]).max()
             self._speed[n], self.dt[n] = float(self.to_host(fastest)), 0.0
+            self._forcing_columns[n, LAST_DT] = 0.0
 
     def _forget_departed(self, where: Any) -> None:
         """Let nothing have left the box of some simulations, whose flows are replaced."""
@@ -275,6 +313,33 @@ class State:
                 self.u[where, G + side * nx] = line[..., 0, :]
             else:
                 self.v[where, :, G + (side - 2) * ny] = line[..., 1, :]
+
+    @property
+    def body_force(self) -> FloatArray:
+        """The uniform force per unit mass (B, 2), in units of U^2/D; may be written where no mean velocity is held."""
+        return self._needs_forcing()[:, :TARGET_X]
+
+    @property
+    def target_mean_velocity(self) -> FloatArray:
+        """The mean velocity (B, 2) that the force holds, in units of U, NaN where none; may be written."""
+        return self._needs_forcing()[:, TARGET_X : TARGET_X + 2]
+
+    def _needs_forcing(self) -> FloatArray:
+        if not self.is_forced:
+            raise ValueError(
+                "nothing drives this flow: make the simulation with body_force=(0, 0) to write its force later"
+            )
+        return self._forcing_columns
+
+    def force_on_faces(self, b: int) -> tuple[FloatArray, FloatArray]:
+        """Return the force per unit mass of simulation b on the faces of u and of v, as in the last step."""
+        forcing, shape = self._device_state.forcing, self.grid.padded_shape
+        uniform = self._forcing_columns[b, :TARGET_X] if forcing is not None else np.zeros(2)
+        along_x, along_y = np.full(shape, uniform[0]), np.full(shape, uniform[1])
+        if forcing is not None and forcing.along_x is not None and forcing.along_y is not None:
+            along_x += self.to_host(forcing.along_x[b])
+            along_y += self.to_host(forcing.along_y[b])
+        return along_x, along_y
 
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
         """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
@@ -423,6 +488,10 @@ class State:
             arrays |= {"gait": self.gait, "form": self.form, "midlines": midlines}
         if self.jets:
             arrays["jets"] = self._jet_states
+        if flow.forcing is not None:
+            arrays["forcing"] = self._forcing_columns
+            if flow.forcing.along_x is not None:
+                arrays |= {"force_x": flow.forcing.along_x, "force_y": flow.forcing.along_y}
         return arrays | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:

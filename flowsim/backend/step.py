@@ -121,13 +121,15 @@ def choose_time_step(flow: DeviceState, method: Method) -> None:
 
 
 def predict(flow: DeviceState) -> None:
-    """Advection, diffusion and the last pressure gradient, explicit."""
+    """Advection, diffusion, the last pressure gradient and the force that drives the flow, explicit."""
     f, box, clock, active = flow.fields, flow.box, flow.clock.columns, flow.running
     fields = f.u, f.v, f.new_u, f.new_v, f.rate_u, f.rate_v, f.pressure
     flow.sweeps.fill_ghosts(active, f.u, f.v, box.sides, box.given)
     flow.sweeps.predict(active, *fields, box.sides, clock, box.h, flow.room)
     if flow.has_open_sides:
         flow.sweeps.predict_open_sides(active, *fields, box.sides, box.given, clock, box.h)
+    if flow.forcing is not None:
+        flow.sweeps.push(active, f.u, f.v, f.new_u, f.new_v, flow.forcing, clock)
 
 
 def penalize(flow: DeviceState, method: Method, moves: bool) -> None:

@@ -51,7 +51,9 @@ def test_a_mirrored_flow_is_the_mirrored_flow(sides: str, body: str) -> None:
         np.testing.assert_allclose((second - middle) * sign, first - middle, atol=1e-11)
 
 
-@pytest.mark.parametrize("sides", [name for name in SIDES if name != "open behind"] + ["from above"])
+@pytest.mark.parametrize(
+    "sides", [name for name in SIDES if name != "open behind"] + ["from above"]
+)
 def test_a_flow_on_its_side_is_the_same_flow(sides: str) -> None:
     """Exchanged axes; bottom and top are both open or neither."""
     given = SIDES.get(sides, Sides("far_field", "far_field", "outflow", "far_field"))

@@ -11,6 +11,7 @@ from flowsim.backend.cpu.clock import begin_step, end_step
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
 from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, find_speed, predict, sample
+from flowsim.backend.cpu.forcing import push
 from flowsim.backend.cpu.jets import balance_jets, subtract_sources
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
@@ -37,6 +38,7 @@ __all__ = [
     "penalize",
     "predict",
     "predict_open_sides",
+    "push",
     "record",
     "sample",
     "sense",

@@ -16,6 +16,7 @@ from flowsim.backend.cuda.flow import (
     predict,
     sample,
 )
+from flowsim.backend.cuda.forcing import push
 from flowsim.backend.cuda.jets import balance_jets, subtract_sources
 from flowsim.backend.cuda.penalty import penalize
 from flowsim.backend.cuda.poisson import PressureSolver
@@ -41,6 +42,7 @@ __all__ = [
     "penalize",
     "predict",
     "predict_open_sides",
+    "push",
     "record",
     "sample",
     "sense",

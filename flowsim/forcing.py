@@ -1,0 +1,77 @@
+"""The force per unit mass that drives a flow: uniform, held to a mean velocity, or a field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.grid import Grid
+
+FloatArray = NDArray[np.float64]
+Vectors = Sequence[float | None] | NDArray[np.floating]
+"""Two numbers, or (B, 2) of them."""
+ForceField = Callable[[FloatArray, FloatArray], tuple[ArrayLike, ArrayLike]]
+"""A function of the coordinates x and y, arrays, that returns the components along x and along y there."""
+
+
+def vectors(name: str, given: Vectors, batch: int, none: bool = False) -> FloatArray:
+    """Return (B, 2) numbers; None, which ``none`` allows, becomes NaN.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and numbers that are not finite.
+    """
+    try:
+        values = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
+    fine = np.isfinite(values) | (np.isnan(values) & none)
+    if values.shape not in ((2,), (batch, 2)) or not fine.all():
+        numbers = "finite numbers or None" if none else "finite numbers"
+        raise ValueError(f"{name} = {given!r}: it must be two {numbers}, or ({batch}, 2) of them")
+    return np.broadcast_to(values, (batch, 2)).copy()
+
+
+def check_mean_velocity(held: FloatArray, periodic: tuple[bool, bool]) -> None:
+    """Refuse a mean velocity in a direction in which the box is no ring: there the sides tell what passes.
+
+    Raises
+    ------
+    ValueError
+    """
+    for n, name in enumerate("xy"):
+        if np.isfinite(held[:, n]).any() and not periodic[n]:
+            raise ValueError(
+                f"mean_velocity: along {name} it can be held only between periodic sides"
+            )
+
+
+def on_faces(field: ForceField, grid: Grid, batch: int) -> tuple[FloatArray, FloatArray]:
+    """Return a field of force, (B, nx + 2 G, ny + 2 G) along x on the faces of u, and along y on those of v.
+
+    Raises
+    ------
+    ValueError
+        For values that are not finite or of another shape.
+    """
+    sampled = []
+    for component, places in enumerate((grid.u_faces(), grid.v_faces())):
+        parts: Any = field(*places)
+        shape = (batch, *grid.padded_shape)
+        if len(parts) != 2:
+            raise ValueError("force_field must return two components, along x and along y")
+        values = np.asarray(parts[component], np.float64)
+        try:
+            values = np.broadcast_to(values, shape).copy()
+        except ValueError:
+            raise ValueError(
+                f"force_field returns an array of the shape {values.shape} for coordinates of {shape[1:]}"
+            ) from None
+        if not np.isfinite(values).all():
+            raise ValueError("force_field is not finite everywhere")
+        sampled.append(values)
+    return sampled[0], sampled[1]
