@@ -15,6 +15,7 @@ from flowsim.validation import (
     cavity,
     channel,
     cylinder,
+    driven,
     free_bodies,
     impulsive,
     open_sides,
@@ -62,6 +63,15 @@ CASES: dict[str, tuple[str, Case]] = {
         "Channel flow between walls, developed from a uniform start",
         channel.poiseuille,
     ),
+    "endless-channel": (
+        "Poiseuille flow between periodic sides: a given force, a held mean velocity",
+        driven.endless_channel,
+    ),
+    "kolmogorov": (
+        "Kolmogorov flow: a force that varies like a sine drives it from rest",
+        driven.kolmogorov,
+    ),
+    "step-800": ("Flow over a backward-facing step at Re 800: Gartling's", driven.step),
     "channel-20": ("Cylinder in a channel at Re 20: Schaefer and Turek's 2D-1", channel.cylinder),
     "channel-100": (
         "Vortex shedding of a cylinder in a channel at Re 100: Schaefer and Turek's 2D-2",

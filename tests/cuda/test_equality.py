@@ -75,6 +75,20 @@ CASES = {
         [Disk(center=(0.2, 1.5), diameter=2.6, motion="free", density=2.0)],
         {"jets": [Jet(angle=3.0, width=0.6, profile="parabolic")], "stream": (0.5, 0.0)},
     ),
+    "driven by a force": (
+        Sides("periodic", "periodic", "no_slip", "no_slip"),
+        [Disk(center=(1.6, 1.5), motion="free")],
+        {
+            "body_force": [(0.3, 0.1), (0.0, 0.2)],
+            "mean_velocity": [(None, None), (0.8, None)],
+            "force_field": lambda x, y: (0.1 * np.sin(y), 0.2 * np.cos(x)),
+        },
+    ),
+    "driven by its mean velocity": (
+        Sides.all("periodic"),
+        [],
+        {"mean_velocity": (0.5, 0.1), "stream": (0.4, 0.0)},
+    ),
     "cavity": (
         Sides("no_slip", "no_slip", "no_slip", "no_slip", top_velocity=1.0),
         [],
@@ -111,6 +125,8 @@ def assert_equal(cpu: Simulation, cuda: Simulation, tolerance: float) -> None:
         ), name
     np.testing.assert_array_equal(cuda.steps, cpu.steps)
     np.testing.assert_allclose(cuda.time, cpu.time, rtol=tolerance)
+    if cpu.is_forced:
+        np.testing.assert_allclose(cuda.body_force, cpu.body_force, atol=1e3 * tolerance)
     np.testing.assert_allclose(cuda.sensed, cpu.sensed, atol=tolerance)
     np.testing.assert_allclose(cuda.jet_momentum, cpu.jet_momentum, atol=tolerance)
 
