@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from flowsim.grid import Grid
 
 FloatArray = NDArray[np.float64]
-Vectors = Sequence[float | None] | NDArray[np.floating]
-"""Two numbers, or (B, 2) of them."""
+Vectors = Sequence[Any] | NDArray[np.floating]
+"""Two numbers or None, or (B, 2) of them."""
 ForceField = Callable[[FloatArray, FloatArray], tuple[ArrayLike, ArrayLike]]
 """A function of the coordinates x and y, arrays, that returns the components along x and along y there."""
 
