@@ -45,14 +45,14 @@ def _mean(f: Array) -> float:
 
 
 @inner
-def _push(new: Array, force: float, field: Array, dt: float) -> None:
-    """Add what a uniform force and a field of force, if there is one, do in a step."""
+def _push(new: Array, force: float, fields: Array | None, b: int, dt: float) -> None:
+    """Add what a uniform force and a field of force, if there is one, do in a step of simulation b."""
     real = new.dtype.type
     nx, ny = new.shape[0] - 2 * G, new.shape[1] - 2 * G
     for i in range(G, G + nx + 1):
         _push_row(new[i, G : G + ny + 1], real(force * dt))
-        if field is not None:
-            _push_row_by_field(new[i, G : G + ny + 1], field[i, G : G + ny + 1], real(dt))
+        if fields is not None:
+            _push_row_by_field(new[i, G : G + ny + 1], fields[b, i, G : G + ny + 1], real(dt))
 
 
 @sweep
@@ -68,9 +68,5 @@ def push(
     mean_x = _mean(u[b]) if is_held(columns[TARGET_X]) else 0.0
     mean_y = _mean(v[b]) if is_held(columns[TARGET_Y]) else 0.0
     hold_mean(columns, mean_x, mean_y, dt)
-    if forcing.along_x is None:
-        _push(new_u[b], columns[FORCE_X], None, dt)
-        _push(new_v[b], columns[FORCE_Y], None, dt)
-    else:
-        _push(new_u[b], columns[FORCE_X], forcing.along_x[b], dt)
-        _push(new_v[b], columns[FORCE_Y], forcing.along_y[b], dt)
+    _push(new_u[b], columns[FORCE_X], forcing.along_x, b, dt)
+    _push(new_v[b], columns[FORCE_Y], forcing.along_y, b, dt)
