@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import step
+from flowsim.backend.forcing import ForceField, Vectors
 from flowsim.backend.state import State
 from flowsim.backend.step import Method, method_of
 from flowsim.bodies import Body
@@ -23,7 +24,6 @@ from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Sides
 from flowsim.forces import ControlVolumes
-from flowsim.forcing import ForceField, Vectors
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend, step
+from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
 from flowsim.backend.records import (
     Bodies,
     Box,
@@ -26,7 +27,6 @@ from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable
 from flowsim.boundary import Side, Sides
-from flowsim.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow
