@@ -4,11 +4,12 @@
     python benchmarks/physics/cylinder_study.py places --cells 8 16 24
     python benchmarks/physics/cylinder_study.py sides --cells 16 --box 20x10 --duration 60
     python benchmarks/physics/cylinder_study.py wake --cells 32 --duration 100
+    python benchmarks/physics/cylinder_study.py spinning --cells 12 --box 24x20 --duration 100
 
 ``shedding`` is the case cylinder-100 of the validation in a box of choice, the disk ten D behind the inflow or at a
 third of a shorter box; ``places`` runs a disk at Re 40 for 12 D/U in 8 x 6 D with its centre in four places of a cell;
 ``sides`` is ``shedding`` between sides of several kinds, and ``wake`` the half disk of the D-cylinder wake between open
-sides at Re 400.
+sides at Re 400. ``spinning`` is a disk at Re 100 whose surface moves at 2 U, eight D behind the inflow.
 Appends a line of JSON for each run to benchmarks/results/cylinder_study/NAME.jsonl.
 """
 
@@ -74,6 +75,24 @@ def sides(cells: int, box: tuple[float, float], duration: float) -> dict[str, An
     return found
 
 
+def spinning(cells: int, box: tuple[float, float], duration: float) -> dict[str, Any]:
+    """Drag and lift of a disk that spins, means over each 10 D/U, for several distances of the outflow."""
+    center = 8.01, box[1] / 2
+    sim = Box(box, center, cells, STREAM).simulation(
+        Disk(center=center), Effort(), viscosity=1 / 100
+    )
+    sim.body_state.angular_velocity[:] = 4.0
+    sim.settle()
+    history = follow(sim, duration, Effort(), drag_and_lift)
+    found: dict[str, Any] = {"cells": cells, "box": box, "outflow": box[0] - center[0]}
+    for name, values in (("drag", history[:, 1]), ("lift", history[:, 2])):
+        found[name] = [
+            round(float(values[history[:, 0] // 10 == part].mean()), 4)
+            for part in range(int(duration // 10))
+        ]
+    return found
+
+
 def wake(cells: int, duration: float) -> dict[str, Any]:
     """Return mean drag and Strouhal number of the D-section early and late, and the largest speed ever seen."""
     box = Box((8.0, 4.0), (1.8, 2.0), cells, Sides("inflow", "outflow", "open", "open"))
@@ -118,7 +137,7 @@ def places(cells: int) -> dict[str, Any]:
 def main() -> None:
     """Run and keep what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("study", choices=("shedding", "places", "sides", "wake"))
+    parser.add_argument("study", choices=("shedding", "places", "sides", "wake", "spinning"))
     parser.add_argument("--cells", type=int, nargs="+", required=True)
     parser.add_argument("--box", default="30x20", help="length x height in D")
     parser.add_argument("--duration", type=float, default=110.0, help="in D/U")
@@ -132,7 +151,7 @@ def main() -> None:
         elif options.study == "wake":
             found = wake(cells, options.duration)
         else:
-            found = {"shedding": shedding, "sides": sides}[options.study](
+            found = {"shedding": shedding, "sides": sides, "spinning": spinning}[options.study](
                 cells, (length, height), options.duration
             )
         line = json.dumps(

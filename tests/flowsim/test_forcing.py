@@ -88,8 +88,8 @@ def test_both_measures_of_the_force_on_a_body_contain_the_gradient() -> None:
     sim.advance(1.0)
     for _ in range(5):
         sim.step()
-        assert volumes.force[0, 0] == pytest.approx(sim.body_state.force[0, 0], abs=1e-6)
-        assert volumes.torque[0, 0] == pytest.approx(sim.body_state.torque[0, 0], abs=1e-6)
+        assert volumes.force[0, 0] == pytest.approx(sim.body_state.force[0, 0], rel=2e-3, abs=2e-4)
+        assert volumes.torque[0, 0] == pytest.approx(sim.body_state.torque[0, 0], abs=2e-4)
 
 
 def test_a_restart_goes_on_to_the_bit(tmp_path: Path) -> None:

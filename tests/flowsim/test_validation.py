@@ -66,6 +66,8 @@ PROVENANCE = {
         "oscillating",
         "added-mass",
         "order",
+        "endless-channel",
+        "kolmogorov",
     ],
 )
 def test_quick_rows_meet_their_references(name: str) -> None:
