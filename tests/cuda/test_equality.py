@@ -86,7 +86,7 @@ CASES = {
     ),
     "driven by its mean velocity": (
         Sides.all("periodic"),
-        [],
+        [Disk(center=(1.6, 1.5))],
         {"mean_velocity": (0.5, 0.1), "stream": (0.4, 0.0)},
     ),
     "cavity": (
