@@ -205,6 +205,7 @@ NAMED: dict[str, dict[str, Controller]] = {
     "flowsim/SquareJets-v0": {
         "suction": ConstantController((0.25,)),
         "harmonic": HarmonicController((0.25,), 18.0),
+        "opposition": FeedbackController((4.0,), plus=55, minus=8, delay=2),
     },
     "flowsim/FluidicPinball-v0": {
         "boat_tailing": ConstantController((0.0, -1.0, 1.0)),

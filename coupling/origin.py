@@ -79,19 +79,29 @@ def _version(package: str) -> str | None:
 def _git_commit() -> str | None:
     """Return the commit of the checkout that this package lies in, marked when it was changed.
 
-    The variable FLOWSIM_COMMIT names that of a copy without a history of its own.
+    Kept results may change: a script that measures several things in turn writes them.
+    The variable FLOWSIM_COMMIT names the commit of a copy without a history of its own.
     """
     if named := os.environ.get("FLOWSIM_COMMIT"):
         return named
     try:
-        answer = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+        commit = _git("rev-parse", "HEAD").strip()
+        changed = _git(
+            "diff", "--name-only", "HEAD", "--", ":/", ":(top,exclude)benchmarks/results"
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*words: str) -> str:
+    """Return what git says in the folder of this package."""
+    answer = subprocess.run(
+        ["git", *words],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+    )
+    return answer.stdout

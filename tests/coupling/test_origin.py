@@ -1,7 +1,9 @@
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from coupling import origin
 from coupling.origin import provenance
 
 
@@ -12,6 +14,24 @@ def test_results_name_the_commit_of_this_checkout(monkeypatch: pytest.MonkeyPatc
     )
     expected = asked.stdout.strip() if asked.returncode == 0 else "None"
     assert str(provenance()["commit"]).removesuffix("-dirty") == expected
+
+
+def test_kept_results_may_change_but_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("FLOWSIM_COMMIT", raising=False)
+    for name in ("coupling/origin.py", "benchmarks/results/a.json"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("before")
+    monkeypatch.setattr(origin, "__file__", str(tmp_path / "coupling" / "origin.py"))
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "first"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    clean = str(provenance()["commit"])
+    (tmp_path / "benchmarks/results/a.json").write_text("after")
+    assert provenance()["commit"] == clean
+    (tmp_path / "coupling/origin.py").write_text("after")
+    assert provenance()["commit"] == f"{clean}-dirty"
 
 
 def test_a_copy_without_its_history_is_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
