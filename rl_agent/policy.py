@@ -12,7 +12,12 @@ import numpy.typing as npt
 from rl_agent.algorithms.making import make_actor
 from rl_agent.config import AgentConfig
 from rl_agent.multi_agent import joint
-from rl_agent.normalization.actions import ActionMap, ChoiceMap, action_map_of
+from rl_agent.normalization.actions import (
+    ActionMap,
+    ChoiceMap,
+    action_map_of,
+    with_previous_action,
+)
 from rl_agent.normalization.spaces import Sizes, sizes_of
 from rl_agent.rollout.exploration import sample_action
 from rl_agent.saving.checkpoint import Arrays, made_from, read_checkpoint, write_checkpoint
@@ -65,7 +70,8 @@ class Policy:
         if len(weights) < actor.size:
             raise ValueError(f"{len(weights)} weights do not fit the policy's {actor.size}")
         self.weights = actor.at_rest(weights)
-        self.state_size = actor.network.state_shape[0]
+        self._network_state = actor.network.state_shape[0]
+        self.state_size = self._network_state + sizes.previous_action
         self._act = actor.bind(self.weights)
 
     def __reduce__(self) -> tuple[type[Policy], tuple[object, ...]]:
@@ -108,7 +114,9 @@ class Policy:
             weights, mean, per_std, *_ = (arrays[name] for name in PARTS)
             return cls(
                 config,
-                sizes_of(observed, acted, meta.get("world", 1)),
+                sizes_of(
+                    observed, acted, meta.get("world", 1), previous_action=config.previous_action
+                ),
                 arrays.get(HANDED_OUT, arrays.get(AVERAGE, weights)),
                 mean,
                 per_std,
@@ -138,7 +146,7 @@ class Policy:
         write_checkpoint(Path(path), dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
-        """Recurrent states at the start of n episodes, shape (n, state size); empty rows for an mlp."""
+        """States at the start of n episodes, shape (n, state size); empty rows for what needs no memory."""
         return np.zeros((n, self.sizes.world * self.state_size), np.float32)
 
     def act(
@@ -185,8 +193,12 @@ class Policy:
         if is_single and state.ndim == 1:
             state = state[None]
         self._check(np.shape(observations), seen, state)
-        scaled = (self._rows(seen) - self.state_mean) * self.state_per_std
-        own_state = state.reshape(len(scaled), self.state_size)
+        rows = self._rows(seen)
+        own_state = state.reshape(len(rows), self.state_size)
+        if self.sizes.previous_action:
+            own_state, before = np.split(own_state, [self._network_state], axis=1)
+            rows = np.concatenate([rows, before], axis=1)
+        scaled = (rows - self.state_mean) * self.state_per_std
         _, mean, std, following = self._act(scaled, own_state)
         if not deterministic:
             if rng is None:
@@ -196,6 +208,7 @@ class Policy:
             raw = mean.argmax(axis=1)[:, None].astype(np.float32)
         else:
             raw = mean
+        following = with_previous_action(following, raw, self.sizes, self.config.squash)
         actions = np.clip(self.action_map(raw), self.action_low, self.action_high).reshape(n, -1)
         after = following.reshape(state.shape)
         return (actions[0], after[0]) if is_single else (actions, after)
@@ -208,7 +221,7 @@ class Policy:
         """Refuse observations and states of another shape than the policy was trained with."""
         world = self.sizes.world
         extras = 0 if world == 1 else joint.EXTRAS
-        width = world * (self.sizes.observation + extras)
+        width = world * (self.sizes.seen + extras)
         if seen.ndim != 2 or seen.shape[1] != width:
             raise ValueError(
                 f"observations of shape {given}, but this policy takes shape (n, {width}) or ({width},)"
@@ -225,6 +238,8 @@ def own_spaces(
 ) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]:
     """Return the spaces of one agent of the task that a checkpoint is of."""
     size = len(arrays["state/mean"])
+    if meta["config"].get("previous_action"):
+        size -= meta["choices"] or len(arrays["action/low"])
     seen = (0.0, 255.0) if meta["config"]["network"] == "conv" else (-np.inf, np.inf)
     observation_space = gymnasium.spaces.Box(*seen, (size,), np.float32)
     low, high = arrays["action/low"], arrays["action/high"]

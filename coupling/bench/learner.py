@@ -198,7 +198,7 @@ def _play(learner: Learner, rng: np.random.Generator) -> None:
     """Let every agent live through a random episode, up to the next iteration of an on-policy learner."""
     agents = np.arange(AGENTS)
     nobody = np.zeros(AGENTS, np.bool_)
-    shape = AGENTS, learner.sizes.observation
+    shape = AGENTS, learner.sizes.seen
     learner.begin(agents, rng.standard_normal(shape))
     for step in range(EPISODE_STEPS):
         if isinstance(learner.config, OnPolicyConfig) and learner.updates_due():

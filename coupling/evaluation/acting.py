@@ -46,7 +46,7 @@ class Acting:
         self._policy, self._deterministic = policy, deterministic
         self._rng = np.random.default_rng(seed)
         self._quota = episodes // agents + (np.arange(agents) < episodes % agents)
-        self._observation = np.zeros((agents, policy.sizes.observation), np.float32)
+        self._observation = np.zeros((agents, policy.sizes.seen), np.float32)
         self._state = policy.initial_state(agents)
         self._next_state = self._state.copy()
         self._return = np.zeros(agents)

@@ -62,7 +62,7 @@ def _export_onnx(run: RunFolder, output: Path) -> str:
         raise RunError(
             f"{output} does not act as the policy does: its actions differ by {difference:.2g} of their range"
         )
-    shape = f"observation (n, {policy.sizes.observation})"
+    shape = f"observation (n, {policy.sizes.seen})"
     if policy.state_size:
         shape += f" and state (n, {policy.state_size}), zeros at the start of an episode"
     agree = (

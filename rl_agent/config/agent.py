@@ -68,6 +68,11 @@ class AgentConfig(BaseModel):
     window
         Steps of history before the sampled step that an lstm is unrolled over (appendix D runs: 16); of a conv the
         frames that are stacked beneath the present one (3).
+    frames
+        Network ``mlp``: observations that are stacked, the present one and those before it.
+    previous_action
+        Whether the action of the step before is read beside each observation; before the first step it is zero. Of
+        continuous actions in half ranges, clipped; of discrete ones a number for each, 1 for the chosen one.
     image_shape
         Network ``conv``: channels, height and width that the numbers of an observation are, in this order.
     convolutions
@@ -167,6 +172,8 @@ class AgentConfig(BaseModel):
     hidden: Hidden | None = None
     activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
+    frames: int = Field(default=1, ge=1, le=100)
+    previous_action: bool = False
     image_shape: Layer | None = None
     convolutions: Annotated[tuple[Layer, ...], Field(min_length=1)] = (
         (32, 8, 4),
@@ -318,6 +325,16 @@ class AgentConfig(BaseModel):
                 f"network = {self.network} with image_shape = {self.image_shape}: network = conv, and no other, needs "
                 "image_shape = [channels, height, width]"
             )
+        if self.frames > 1 and self.network != "mlp":
+            instead = (
+                "window" if self.network == "lstm" else "window, the frames beneath the present one"
+            )
+            yield (
+                f"frames = {self.frames} is a setting of network = mlp, which network = {self.network} does not read; "
+                f"it has {instead}"
+            )
+        if self.previous_action and self.network == "conv":
+            yield "previous_action = True needs a vector to stand beside, and network = conv reads pictures"
         if self.random_start and self.replay != "none":
             yield (
                 f"random_start = True stores actions that the policy did not sample, which replay = {self.replay} "

@@ -31,7 +31,8 @@ class Remembering(AgentConfig):
     ----------
     fragment_length
         Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
-        truncated one; ``None`` (the paper) keeps it back until it ends. An lstm's windows do not cross fragments.
+        truncated one; ``None`` (the paper) keeps it back until it ends. The windows of an lstm and stacks of frames do
+        not cross fragments.
     policy_average
         Share of the gradient steps so far over which the weights of the policy are averaged that is evaluated, filmed
         and handed out; 0 takes the newest weights. The agents act with the newest in any case.
@@ -48,7 +49,8 @@ class Remembering(AgentConfig):
         yield "buffer_size", max(size, self.named("learning_starts", 0))
         yield "learning_starts", min(starts, size)
         fragment = max(SHORTEST_FRAGMENT, starts // USUAL_AGENTS)
-        if self.network == "mlp" and (run.episode_steps is None or run.episode_steps > fragment):
+        has_memory = self.network != "mlp" or self.frames > 1
+        if not has_memory and (run.episode_steps is None or run.episode_steps > fragment):
             yield "fragment_length", fragment
 
     def fitted_buffer(self, run: RunLength) -> int:

@@ -48,10 +48,11 @@ def make_encoder(config: AgentConfig) -> Encoder:
     return Encoder(config.image_shape, config.window + 1, config.convolutions)
 
 
-def make_network(config: AgentConfig, inputs: int, outputs: int) -> Network:
-    """Build the network that ``config.network`` names."""
+def make_network(config: AgentConfig, inputs: int, outputs: int, actions: int = 0) -> Network:
+    """Build the network that ``config.network`` names; ``actions`` of the inputs are those of a critic."""
     if config.network == "mlp":
-        return MLP(inputs, config.hidden_sizes, outputs, config.activation)
+        history = config.frames - 1
+        return MLP(inputs, config.hidden_sizes, outputs, config.activation, history, actions)
     if config.network == "conv":
         return Conv(make_encoder(config), inputs, config.window, config.hidden_sizes, outputs)
     kind = WindowLSTM if config.acting == "window" else LSTM

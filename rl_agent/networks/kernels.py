@@ -215,6 +215,7 @@ def scan_forward(
         above[t, :size] = h
 
 
+# compiled code takes arrays one by one
 @compiled()
 def scan_backward(
     begun: I64,

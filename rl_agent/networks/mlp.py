@@ -19,18 +19,22 @@ I64 = npt.NDArray[np.int64]
 
 
 class MLP(Network):
-    """Hidden layers of one activation and a linear output layer.
+    """Hidden layers of one activation and a linear output layer, on the last observations of a window.
+
+    The observations are stacked, the oldest first; those before the beginning of an episode are zero. While acting, the
+    state of an agent is what it saw before, so the stack is the one that it is trained on.
 
     Parameters
     ----------
     inputs, hidden, outputs
-        Widths of the layers.
+        Widths of the layers; ``inputs`` are those of the last step, the actions of a critic included.
     activation
         ``softsign``, ``relu`` or ``tanh``.
+    history
+        Observations that are stacked before the last one.
+    actions
+        How many of the inputs are a critic's actions, which are none of a step before.
     """
-
-    history = 0
-    state_shape = (0,)
 
     def __init__(
         self,
@@ -38,9 +42,13 @@ class MLP(Network):
         hidden: tuple[int, ...],
         outputs: int,
         activation: Literal["softsign", "relu", "tanh"] = "softsign",
+        history: int = 0,
+        actions: int = 0,
     ) -> None:
-        self.activation = activation
-        self.widths = (inputs, *hidden, outputs)
+        self.activation, self.history = activation, history
+        self._frame = inputs - actions
+        self.state_shape = (history * self._frame,)
+        self.widths = (self.state_shape[0] + inputs, *hidden, outputs)
         blocks: list[tuple[str, tuple[int, ...]]] = []
         for layer, (fan_in, fan_out) in enumerate(pairwise(self.widths)):
             blocks += [(f"weight{layer}", (fan_in, fan_out)), (f"bias{layer}", (fan_out,))]
@@ -67,6 +75,9 @@ class MLP(Network):
         """Compute outputs at the last step of each window, shape (B, outputs)."""
         w = weights if isinstance(weights, dict) else self.views(weights)
         h = windows[-1]
+        if self.history:
+            past = windows[-1 - self.history : -1, :, : self._frame].transpose(0, 1)
+            h = torch.cat([past.flatten(1), h], dim=1)
         activate = {
             "softsign": torch.nn.functional.softsign,
             "relu": torch.relu,
@@ -92,7 +103,7 @@ class MLP(Network):
         actions: F32 | None = None,
     ) -> F32:
         """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
-        tape["h0"] = windows[-1] if actions is None else beside(windows[-1], actions)
+        tape["h0"] = self._stacked(windows, actions)
         for layer in range(self.layers):
             y, bias = tape[f"h{layer + 1}"], weights[f"bias{layer}"]
             np.matmul(tape[f"h{layer}"], weights[f"weight{layer}"], out=y)
@@ -105,6 +116,14 @@ class MLP(Network):
             if layer < self.layers - 1 and self.activation == "tanh":
                 np.tanh(y, out=y)
         return tape[f"h{self.layers}"]
+
+    def _stacked(self, windows: F32, actions: F32 | None) -> F32:
+        """Stack the observations of windows, with each of the actions; shape (B, inputs), a critic's (K B, inputs)."""
+        last = windows[-1] if actions is None else beside(windows[-1], actions)
+        if self.history == 0:
+            return last
+        past = windows[-1 - self.history : -1].transpose(1, 0, 2).reshape(windows.shape[1], -1)
+        return np.concatenate([np.tile(past, (len(last) // len(past), 1)), last], axis=1)
 
     def backward(
         self,
@@ -146,13 +165,21 @@ class MLP(Network):
                 np.matmul(d, weight[-d_actions.shape[2] :].T, out=d_actions.reshape(len(d), -1))
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act for one observation per agent; the state is empty."""
-        return self.forward(
-            weights, observations[None], np.ones(0, np.int64), self.tape(1, len(observations))
-        ), state
+        """Act for one observation per agent; the state is what it saw before."""
+        n, tape = len(observations), self.tape(1, len(observations))
+        past = state.reshape(n, self.history, self._frame).transpose(1, 0, 2)
+        windows = np.concatenate([past, observations[None]])
+        outputs = self.forward(weights, windows, np.ones(0, np.int64), tape)
+        return outputs, windows[1:].transpose(1, 0, 2).reshape(n, -1) if self.history else state
 
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the same as ``step`` as a torch graph."""
-        return self.reference(weights, observations[None], observations), state
+        past = state.unflatten(1, (self.history, self._frame)) if self.history else None
+        if past is None:
+            return self.reference(weights, observations[None], observations), state
+        windows = torch.cat([past, observations[:, None]], dim=1).transpose(0, 1)
+        return self.reference(weights, windows, observations), windows[1:].transpose(0, 1).flatten(
+            1
+        )

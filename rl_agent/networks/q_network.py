@@ -67,7 +67,7 @@ class QNetwork(TorchNetwork):
         sigma: float | None,
     ) -> None:
         self._encoder, self._choices, self._atoms, self._sigma = encoder, choices, atoms, sigma
-        first = inputs if encoder is None else encoder.outputs
+        first = (history + 1) * inputs if encoder is None else encoder.outputs
         self._shared = list(zip((first, *hidden[:-2]), hidden[:-1], strict=False))
         below = hidden[-2] if len(hidden) > 1 else first
         self._layers: dict[str, tuple[int, int]] = {}
@@ -115,7 +115,7 @@ class QNetwork(TorchNetwork):
         w = weights if isinstance(weights, dict) else self.views(weights)
         # states of a first few steps have small deviations, and what comes later may be tens of them away
         h = (
-            windows[-1].clamp(-FARTHEST, FARTHEST)
+            windows.clamp(-FARTHEST, FARTHEST).transpose(0, 1).flatten(1)
             if self._encoder is None
             else self._encoder(w, windows)
         )

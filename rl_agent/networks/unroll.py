@@ -193,7 +193,9 @@ class UnrolledPass:
         """Compute the outputs of an MLP."""
         steps, n, size = sequences.shape
         rows = sequences.reshape(1, steps * n, size)
-        if len(index) < steps * n:
+        if self.network.history:
+            rows = rows[0, index + n * np.arange(-self.network.history, 1)[:, None]]
+        elif len(index) < steps * n:
             rows = rows[:, index]
         return one.forward(self._weights, rows, np.ones(len(index), np.int64), actions)
 

@@ -8,7 +8,9 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ActionMap", "ChoiceMap", "action_map_of", "task_actions"]
+from rl_agent.normalization.spaces import Sizes
+
+__all__ = ["ActionMap", "ChoiceMap", "action_map_of", "task_actions", "with_previous_action"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -66,6 +68,37 @@ def action_map_of(
         return ChoiceMap(int(action_space.start), int(action_space.n))
     assert isinstance(action_space, gymnasium.spaces.Box)
     return ActionMap(action_space.low, action_space.high, squash)
+
+
+def with_previous_action(
+    seen: F32, raw: F32 | None, sizes: Sizes, squash: Literal["none", "tanh"]
+) -> F32:
+    """Put the action before beside what was seen, where networks read it.
+
+    Parameters
+    ----------
+    seen
+        Observations, shape (n, S).
+    raw
+        The policy's raw actions that led there, shape (n, A), or ``None`` at the beginning of episodes.
+    sizes
+        Of the task.
+    squash
+        As of ``ActionMap``.
+
+    Returns
+    -------
+    F32
+        Shape (n, sizes.observation); ``seen`` itself where nothing is added.
+    """
+    if not sizes.previous_action:
+        return seen
+    before = np.zeros((len(seen), sizes.previous_action), np.float32)
+    if raw is not None and sizes.choices:
+        before[np.arange(len(seen)), np.rint(raw[:, 0]).astype(np.int64)] = 1.0
+    elif raw is not None:
+        before[:] = np.clip(np.tanh(raw) if squash == "tanh" else raw, -1.0, 1.0)
+    return np.concatenate([seen, before], axis=1)
 
 
 def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:

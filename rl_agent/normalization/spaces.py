@@ -16,21 +16,34 @@ class Sizes:
     Attributes
     ----------
     observation, action
-        Components of an observation and of an action (1 for discrete ones, whose number is what is stored).
+        Components of what a network reads at a step, and of an action (1 for discrete ones, whose number is what is
+        stored).
     choices
         Number of discrete actions; 0 for continuous ones.
     world
         Agents that act together in one world, each with these sizes.
+    previous_action
+        Components of ``observation`` that are the action before, the last ones; 0 where it is not read.
     """
 
     observation: int
     action: int
     choices: int = 0
     world: int = 1
+    previous_action: int = 0
+
+    @property
+    def seen(self) -> int:
+        """Components of what the environment shows of a state."""
+        return self.observation - self.previous_action
 
 
 def sizes_of(
-    observation_space: gymnasium.Space, action_space: gymnasium.Space, world: int = 1
+    observation_space: gymnasium.Space,
+    action_space: gymnasium.Space,
+    world: int = 1,
+    *,
+    previous_action: bool = False,
 ) -> Sizes:
     """Return the sizes of a task; refuse spaces that the learners cannot serve.
 
@@ -40,6 +53,8 @@ def sizes_of(
         Of one agent.
     world
         Agents that act together.
+    previous_action
+        Whether the action before is read beside each observation.
 
     Raises
     ------
@@ -56,7 +71,9 @@ def sizes_of(
     if isinstance(action_space, gymnasium.spaces.Discrete):
         if action_space.n < 2:
             raise ValueError(f"the action space must leave a choice, not {action_space}")
-        return Sizes(observation_space.shape[0], 1, int(action_space.n), world)
+        choices = int(action_space.n)
+        before = choices if previous_action else 0
+        return Sizes(observation_space.shape[0] + before, 1, choices, world, before)
     if (
         not isinstance(action_space, gymnasium.spaces.Box)
         or len(action_space.shape) != 1
@@ -73,4 +90,6 @@ def sizes_of(
         raise ValueError(
             f"the action space must have high above low in every component, not {action_space}"
         )
-    return Sizes(observation_space.shape[0], action_space.shape[0], world=world)
+    size = action_space.shape[0]
+    before = size if previous_action else 0
+    return Sizes(observation_space.shape[0] + before, size, 0, world, before)

@@ -225,6 +225,7 @@ def _longest_first(storage: EpisodeStorage, indices: I64, window: int) -> tuple[
     return indices[order], lengths[order]
 
 
+# compiled code takes arrays one by one
 @compiled()
 def _gather_steps(
     indices: I64,

@@ -48,6 +48,7 @@ def lambda_mix(target: np.float32, value: np.float32, decay: np.float32) -> np.f
     return target if decay == 1 else corrected(value, decay, target - value)
 
 
+# compiled code takes arrays one by one
 @compiled()
 def _sweep(
     start: int,
@@ -81,6 +82,7 @@ def _sweep(
         v_next = lambda_mix(new, value[k], decay)
 
 
+# compiled code takes arrays one by one
 @compiled()
 def sweep_sampled(
     indices: I64,
@@ -146,6 +148,7 @@ def sweep_sampled(
         )
 
 
+# compiled code takes arrays one by one
 @compiled()
 def sweep_all(
     rows: I64,

@@ -242,6 +242,7 @@ class StoredValues:
         )
 
 
+# compiled code takes arrays one by one
 @compiled()
 def _store(
     indices: I64,

@@ -13,6 +13,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
+# compiled code takes arrays one by one
 @compiled()
 def gather_following(
     observation: F32,

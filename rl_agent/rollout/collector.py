@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm
 from rl_agent.config import AgentConfig
+from rl_agent.normalization.actions import with_previous_action
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.normalization.states import LARGEST_NUMBER, StateScale
 from rl_agent.replay import EpisodeMemory
@@ -78,8 +79,9 @@ class Collector:
         rng: np.random.Generator,
     ) -> None:
         self._world, self._scale = sizes.world, state_scale
+        self._sizes, self._squash = sizes, config.squash
         members = agents * sizes.world
-        self._inputs = Inputs(agents, sizes.world, sizes.observation)
+        self._inputs = Inputs(agents, sizes.world, sizes.seen)
         self.open_episodes = OpenEpisodes(
             members,
             sizes.observation,
@@ -102,7 +104,7 @@ class Collector:
     def begin(self, agents: I64, observations: F32) -> None:
         """Start episodes of checked agents with checked observations."""
         members = self._inputs.members(agents)
-        self.open_episodes.begin(members, self._inputs.unpack(observations)[0])
+        self.open_episodes.begin(members, self._read(self._inputs.unpack(observations)[0]))
         self.exploration.begin(members)
 
     def decide(self, agents: npt.ArrayLike, *, has_learned: bool) -> Decision:
@@ -135,7 +137,8 @@ class Collector:
             observations, rewards, gone = self._inputs.unpack(observations)
             terminated, ended = (np.repeat(x, self._world) for x in (terminated, ended))
             terminated = terminated | gone
-        episodes.receive(members, rewards, observations, terminated & ~ended)
+        taken = episodes.action[members, episodes.length[members]]
+        episodes.receive(members, rewards, self._read(observations, taken), terminated & ~ended)
         return Outcome(members, terminated, ended)
 
     def withdraw(self, agents: npt.ArrayLike) -> tuple[int, I64]:
@@ -148,9 +151,13 @@ class Collector:
     def are_learnable(self, observations: npt.ArrayLike) -> Flags:
         """Tell which observations, shape (n, S), are within the limits of ``rl_agent/normalization/states.py``."""
         array = np.asarray(observations, np.float32)
-        near = self._scale.are_near(self._inputs.unpack(array)[0])
+        near = self._scale.are_near(self._read(self._inputs.unpack(array)[0]))
         fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
         return np.asarray(fine & near.reshape(len(array), self._world).all(axis=1))
+
+    def _read(self, seen: F32, raw: F32 | None = None) -> F32:
+        """Return what networks read of what was seen after raw actions, or at the beginning of episodes."""
+        return with_previous_action(seen, raw, self._sizes, self._squash)
 
     @property
     def open_steps(self) -> int:

@@ -69,7 +69,7 @@ class LearnerState:
     ) -> None:
         seen, acted = joint.own_spaces(observation_space, action_space, world)
         self.config, self.agents, self.world = config, agents, world
-        self.sizes = sizes = sizes_of(seen, acted, world)
+        self.sizes = sizes = sizes_of(seen, acted, world, previous_action=config.previous_action)
         inputs.check_agents(config, agents, world)
         prepare_device(config.device, config.threads)
         self.action_map = action_map_of(acted, config.squash)

@@ -62,7 +62,7 @@ def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None)
 
     rows, size = 2 * policy.sizes.world, policy.state_size
     names = ["observation", "state"][: 1 + bool(size)]
-    widths = (policy.sizes.observation, size)[: len(names)]
+    widths = (policy.sizes.seen, size)[: len(names)]
     given = tuple(torch.zeros(rows, width) for width in widths)
     batch = torch.export.Dim("batch")
     if policy.sizes.world > 1:  # networks of their own take whole environments at a time
@@ -101,7 +101,7 @@ def _module(policy: Policy) -> Any:
     import torch
 
     actor = make_actor(policy.config, policy.sizes)
-    action_map = policy.action_map
+    action_map, sizes = policy.action_map, policy.sizes
 
     class Deterministic(torch.nn.Module):
         """From observations, and states if there are any, to actions and the next states."""
@@ -125,15 +125,26 @@ def _module(policy: Policy) -> Any:
                 self.register_buffer(name, torch.from_numpy(np.array(array, np.float32)))
 
         def forward(self, observation: torch.Tensor, state: torch.Tensor | None = None) -> Any:
-            scaled = (observation - self.mean) * self.per_std
             before = observation.new_zeros(observation.shape[0], 0) if state is None else state
-            mode, after = actor.reference_mode(self.weights, scaled, before)
+            if sizes.previous_action:
+                read = torch.cat([observation, before[:, -sizes.previous_action :]], dim=1)
+                before = before[:, : -sizes.previous_action]
+            else:
+                read = observation
+            mode, after = actor.reference_mode(
+                self.weights, (read - self.mean) * self.per_std, before
+            )
             if isinstance(action_map, ActionMap):
                 raw = torch.tanh(mode) if action_map.squash == "tanh" else mode
                 centre, half = (torch.from_numpy(a) for a in (action_map.centre, action_map.half))
                 action = torch.minimum(torch.maximum(centre + half * raw, self.low), self.high)
+                chosen = raw.clamp(-1.0, 1.0)
             else:
-                action = mode.argmax(dim=1) + int(action_map.low[0])
+                best = mode.argmax(dim=1)
+                action = best + int(action_map.low[0])
+                chosen = torch.nn.functional.one_hot(best, mode.shape[1]).to(mode.dtype)
+            if sizes.previous_action:
+                after = torch.cat([after, chosen], dim=1)
             return action if state is None else (action, after)
 
     return Deterministic().eval()
@@ -187,7 +198,7 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
     ours = policy.initial_state(environments)
     for _ in range(STEPS_COMPARED):
         normal = rng.standard_normal((rows, policy.sizes.observation), np.float32)
-        seen = policy.state_mean + normal / policy.state_per_std
+        seen = (policy.state_mean + normal / policy.state_per_std)[:, : policy.sizes.seen]
         fed = {"observation": seen} | ({"state": state} if policy.state_size else {})
         action, *following = session.run(None, fed)
         if world > 1:

@@ -13,6 +13,13 @@ SEGMENTS = [*ALL, "agent.learning_starts=300", "agent.episodes=8"]
 LEARNERS = {
     "vracer": ["small/lq2", *SMALL],
     "lstm": ["small/recall", "agent.network=lstm", "agent.window=4", *SMALL],
+    "frames": [
+        "small/hidden_pendulum",
+        "agent.network=mlp",
+        "agent.frames=3",
+        "agent.previous_action=true",
+        *SMALL,
+    ],
     "ddpg": ["small/lq2", "agent=ddpg", *SMALL],
     "naf": ["small/lq2", "agent=naf", *SMALL],
     "td3": ["small/lq2", "agent=td3", *SMALL],

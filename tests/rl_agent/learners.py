@@ -208,3 +208,13 @@ def assert_equal_to_the_bit(one, other):
         one.collector.exploration.noise, other.collector.exploration.noise
     )
     assert vars(one.counters) == vars(other.counters)
+
+
+def assert_slopes(algorithm, gradient, losses, *, least, rtol=2e-4):
+    """The gradient in each part is that of its loss by finite differences, and at least so large."""
+    held = algorithm.weights.astype(float)
+    for part, loss in losses.items():
+        where = some(algorithm, part)
+        expected = finite_differences(loss, held, where)
+        np.testing.assert_allclose(gradient[where], expected, atol=1e-6, rtol=rtol)
+        assert np.abs(gradient[where]).max() > least

@@ -324,14 +324,21 @@ def _linear_feedback(gain, seed):
     return total
 
 
-@pytest.mark.parametrize("network", ["lstm", "mlp"])
-def test_an_lstm_recalls_what_an_mlp_cannot(network):
+MEMORIES = {
+    "lstm": {"network": "lstm", "window": 4},
+    "four frames": {"frames": 4},
+    "mlp": {},
+    "three frames": {"frames": 3},
+}
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_an_lstm_and_four_frames_recall_what_an_mlp_and_three_cannot(memory):
     learner = trained(
         Recall,
         4000,
-        network=network,
+        **MEMORIES[memory],
         hidden=(16,),
-        window=4,
         gamma=0.9,
         learning_rate=4e-3,
         batch_size=64,
@@ -341,7 +348,7 @@ def test_an_lstm_recalls_what_an_mlp_cannot(network):
     )
     score = evaluate(learner.policy(), Recall(), 40).mean()
     # without a memory nothing beats the middle of the two cues, which scores 0
-    assert score > 0.8 if network == "lstm" else score < 0.2
+    assert score > 0.8 if memory in ("lstm", "four frames") else score < 0.2
 
 
 MEMORY = {

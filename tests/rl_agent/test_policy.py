@@ -15,13 +15,20 @@ def policy_of(space=ACTIONS, **settings):
     learner = Learner(config, OBSERVATIONS, space, agents=1, seed=1)
     rng = np.random.default_rng(0)
     learner.algorithm.weights[:] = rng.normal(0.0, 0.5, learner.algorithm.weights.shape)
-    learner.state_scale.mean[:] = 1.0, -2.0, 0.5
-    learner.state_scale.per_std[:] = 0.5, 2.0, 1.0
+    learner.state_scale.mean[:3] = 1.0, -2.0, 0.5
+    learner.state_scale.per_std[:3] = 0.5, 2.0, 1.0
     return learner.policy()
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"network": "lstm"}, {"network": "lstm", "acting": "window"}]
+    "settings",
+    [
+        {},
+        {"network": "lstm"},
+        {"network": "lstm", "acting": "window"},
+        {"frames": 3},
+        {"frames": 3, "previous_action": True},
+    ],
 )
 def test_a_single_observation_gives_the_row_of_a_batch(settings):
     policy = policy_of(**settings)

@@ -11,12 +11,35 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from benchmarks.learning.suites.comparison import refuse_unlike
 from benchmarks.studies import read
 from coupling.settings.config import load_config
 from coupling.settings.content import read_yaml
 from rl_agent.config import AgentConfig
 
-__all__ = ["Job", "Result", "Suite", "jobs_of", "read_plan", "read_results", "slug"]
+__all__ = ["Contrast", "Job", "Result", "Suite", "jobs_of", "read_plan", "read_results", "slug"]
+
+
+class Contrast(BaseModel):
+    """Two methods that are compared, and the settings that they differ in; a suite with others in it is refused.
+
+    Attributes
+    ----------
+    methods
+        The first is compared with the second.
+    differ_in
+        Names of settings of an agent.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    methods: tuple[str, str]
+    differ_in: list[str] = Field(min_length=1)
+
+    @property
+    def name(self) -> str:
+        """The contrast in words."""
+        return f"{self.methods[0]} against {self.methods[1]}"
 
 
 class Suite(BaseModel):
@@ -46,6 +69,8 @@ class Suite(BaseModel):
         Settings shared by the methods that have settings of an agent.
     methods
         By name: ``{}`` for the preset's agent, settings of an agent, or ``{sb3: CLASS, ...}``.
+    contrasts
+        Which methods are compared, and in what alone they differ.
     beside
         Suites whose curves on the same tasks are drawn beside these, or single methods as ``SUITE/METHOD``.
     """
@@ -64,6 +89,7 @@ class Suite(BaseModel):
     training_options: dict[str, Any] = Field(default_factory=dict)
     agent: dict[str, Any] = Field(default_factory=dict)
     methods: dict[str, dict[str, Any]] = Field(min_length=1)
+    contrasts: list[Contrast] = Field(default_factory=list)
     beside: list[str] = Field(default_factory=list)
 
 
@@ -167,7 +193,7 @@ def jobs_of(name: str, suite: Suite) -> list[Job]:
     Raises
     ------
     ValueError
-        If two of them would have the same files.
+        If two of them would have the same files, or methods that are compared differ in more than is said.
     """
     jobs = [
         _job(name, suite, preset, method, seed)
@@ -178,7 +204,20 @@ def jobs_of(name: str, suite: Suite) -> list[Job]:
     (most, times), *_ = Counter(job.name for job in jobs).most_common(1)
     if times > 1:
         raise ValueError(f"{times} jobs of suite {name} are called {most}; give each its own suite")
+    for contrast in suite.contrasts:
+        _check(name, contrast, jobs)
     return jobs
+
+
+def _check(name: str, contrast: Contrast, jobs: list[Job]) -> None:
+    """Refuse a contrast of methods that are not there, are not ours, or differ in more than is said."""
+    settings: dict[str, Any] = {job.method: job.agent for job in jobs}
+    what = f"suite {name}, {contrast.name}"
+    for method in contrast.methods:
+        if settings.get(method) is None:
+            raise ValueError(f"{what}: there is no agent of ours with the name {method}")
+    first, second = (settings[method] for method in contrast.methods)
+    refuse_unlike(what, first, second, contrast.differ_in)
 
 
 def _job(name: str, suite: Suite, preset: str, method: str, seed: int) -> Job:

@@ -80,6 +80,7 @@ class Gradient:
     def _backward(self, name: str, slope: F32) -> None:
         self._passes[name].backward(slope, self._of.host_gradient[name])
 
+    # algorithm 3 in its order: values, Retrace, policy gradient, trust region, and each backwards
     def _continuous(
         self, batch: Any, rules: Rules, steps: I64, after: I64, rows: I64
     ) -> tuple[dict[str, npt.NDArray[Any]], F32, tuple[float, float]]:

@@ -87,7 +87,10 @@ class ACER(SegmentAlgorithm):
                 config.hidden_sizes if config.advantage_hidden is None else config.advantage_hidden
             )
             advantage = make_network(
-                config.model_copy(update={"hidden": hidden}), state + sizes.action, 1
+                config.model_copy(update={"hidden": hidden}),
+                state + sizes.action,
+                1,
+                sizes.action,
             )
             parts = Parts(
                 policy=actor.network, advantage=advantage, critic=make_network(config, state, 1)

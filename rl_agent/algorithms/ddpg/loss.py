@@ -63,7 +63,8 @@ class DDPG(Algorithm):
     def __init__(self, config: DDPGConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         parts = Parts(
-            policy=actor.network, critic=make_network(config, sizes.observation + sizes.action, 1)
+            policy=actor.network,
+            critic=make_network(config, sizes.observation + sizes.action, 1, sizes.action),
         )
         groups = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
         super().__init__(config, sizes, actor, parts, groups, rng)

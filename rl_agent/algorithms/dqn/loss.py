@@ -75,7 +75,7 @@ def _make_network(config: DQNConfig, sizes: Sizes) -> QNetwork:
     encoder = make_encoder(config) if config.network == "conv" else None
     return QNetwork(
         sizes.observation,
-        0 if encoder is None else config.window,
+        config.frames - 1 if encoder is None else config.window,
         config.hidden_sizes,
         sizes.choices,
         config.atoms,

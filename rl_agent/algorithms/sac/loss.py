@@ -72,7 +72,7 @@ class SAC(Algorithm):
 
     def __init__(self, config: SACConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
-        critic = make_network(config, sizes.observation + sizes.action, 1)
+        critic = make_network(config, sizes.observation + sizes.action, 1, sizes.action)
         parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic, temperature=1)
         groups = {
             "policy": ("policy", "policy"),

@@ -47,7 +47,7 @@ class TD3(Algorithm):
 
     def __init__(self, config: TD3Config, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
-        critic = make_network(config, sizes.observation + sizes.action, 1)
+        critic = make_network(config, sizes.observation + sizes.action, 1, sizes.action)
         parts = Parts(policy=actor.network, critic_1=critic, critic_2=critic)
         groups = {"policy": ("policy", "policy"), "critic": ("critic_1", "critic_2")}
         super().__init__(config, sizes, actor, parts, groups, rng)

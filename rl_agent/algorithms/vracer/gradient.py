@@ -132,6 +132,7 @@ def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F
     return kept, of_kl
 
 
+# compiled code takes arrays one by one
 @compiled(error_model="numpy")
 def _output_gradients(
     outputs: F32,

@@ -7,6 +7,12 @@ from learners import a_batch, a_learner, loss_and_gradient
 ONE_STEP = ("ddpg", "naf", "td3", "sac")
 
 
+NETWORKS = {
+    "mlp": {"network": "mlp"},
+    "lstm": {"network": "lstm"},
+    "frames": {"network": "mlp", "frames": 3, "previous_action": True},
+}
+
 FAST = {
     "ddpg": {"critic_l2": 0.01},
     "naf": {},
@@ -20,13 +26,13 @@ FAST = {
 }
 
 
-@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("net", NETWORKS)
 @pytest.mark.parametrize("name", FAST)
 def test_the_fast_path_equals_the_reference_of_autograd(name, net):
     """Single precision runs the analytic passes, double precision plain torch (``networks/parameter_views.py``)."""
     if (name, net) == ("ppo", "lstm"):
         pytest.skip("PPO has no lstm")
-    learner = a_learner(name.split(",")[0], network=net, **FAST[name])
+    learner = a_learner(name.split(",")[0], **NETWORKS[net] | FAST[name])
     algorithm = learner.algorithm
     if algorithm.target is not None:
         algorithm.target[:] -= np.float32(0.05)
@@ -78,15 +84,15 @@ def assert_each_part_agrees(algorithm, expected, least):
             )
 
 
-@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("net", NETWORKS)
 @pytest.mark.parametrize("name", WRITTEN_OUT)
 def test_the_gradient_that_is_written_out_equals_autograd(name, net):
-    learner = a_learner(name.split(",")[0], network=net, **WRITTEN_OUT[name])
+    learner = a_learner(name.split(",")[0], **NETWORKS[net] | WRITTEN_OUT[name])
     algorithm = learner.algorithm
     algorithm.target[:] -= np.float32(0.05)
     _, batch = a_batch(learner)
     # such that some of the steps are far-policy, and some are not
-    c_max = 1.3 if name.startswith("sac") else 30.0
+    c_max = (3.0 if net == "frames" else 1.3) if name.startswith("sac") else 30.0
     rules = learner.refer.rules(0)._replace(c_max=c_max)
     weight = (
         np.random.default_rng(3).uniform(0.2, 1.0, 16).astype(np.float32)
@@ -108,7 +114,7 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     assert np.abs(expected).max() > 1e-3
 
 
-@pytest.mark.parametrize("net", ["mlp", "lstm"])
+@pytest.mark.parametrize("net", NETWORKS)
 @pytest.mark.parametrize("choices", [0, 3])
 def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
     """Segments that begin in the middle of episodes and at their start, with every term in some of them."""
@@ -120,9 +126,9 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
         "sigma": 0.5,
     }
     small = {} if choices else {"advantage_hidden": (4,)}
-    learner = a_learner("acer", choices=choices, network=net, hidden=(6, 5), **settings | small)
+    learner = a_learner("acer", choices=choices, hidden=(6, 5), **NETWORKS[net] | settings | small)
     algorithm, rng = learner.algorithm, np.random.default_rng(5)
-    algorithm.weights[:] *= 1.0 if net == "mlp" else 3.0
+    algorithm.weights[:] *= 3.0 if net == "lstm" else 1.0
     algorithm.target[:] -= 0.3 * rng.standard_normal(len(algorithm.target)).astype(np.float32)
     rules = learner.refer.rules(0)._replace(c_max=1.5)
     for seed in (1, 2):  # the second with what the first has left in the passes

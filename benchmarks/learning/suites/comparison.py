@@ -1,0 +1,139 @@
+"""What two methods may be compared by: they differ in what is said, and the verdict is a function of intervals.
+
+The measures are those of Agarwal et al. 2021 ("Deep Reinforcement Learning at the Edge of the Statistical Precipice"):
+interquartile means, their difference, and the probability of improvement, each with a stratified bootstrap interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupling.run.aggregate import interquartile_mean
+
+__all__ = [
+    "Comparison",
+    "compare",
+    "differing_settings",
+    "probability_of_improvement",
+    "refuse_unlike",
+]
+
+F64 = np.ndarray
+DRAWS = 2000
+LEAST_SEEDS = 2
+
+
+class Comparison(NamedTuple):
+    """How a method stands against another one.
+
+    Attributes
+    ----------
+    seeds
+        The least number of seeds of either on a task.
+    difference, probability
+        Interquartile mean of the first minus that of the second, and the probability that a training of the first ends
+        above one of the second, each as (value, low, high); the ends are NaN with a single seed.
+    """
+
+    seeds: int
+    difference: tuple[float, float, float]
+    probability: tuple[float, float, float]
+
+    @property
+    def verdict(self) -> str:
+        """What the data carry: a difference is one where its interval excludes zero."""
+        if self.seeds < LEAST_SEEDS:
+            return "a trial: one seed"
+        _, low, high = self.difference
+        if low > 0.0:
+            return "better"
+        return "worse" if high < 0.0 else "no difference shown"
+
+
+def differing_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings that are not equal."""
+    return [key for key in first if first[key] != second.get(key)] + [
+        key for key in second if key not in first
+    ]
+
+
+def refuse_unlike(
+    name: str, first: Mapping[str, Any], second: Mapping[str, Any], said: Sequence[str]
+) -> None:
+    """Refuse a contrast of two methods that differ in more, or in less, than is said.
+
+    Parameters
+    ----------
+    name
+        Of the contrast, for the sentence.
+    first, second
+        Resolved settings of both.
+    said
+        Names of the settings that they shall differ in.
+
+    Raises
+    ------
+    ValueError
+        With the settings that are not said, or that are the same.
+    """
+    found = differing_settings(first, second)
+    if more := [key for key in found if key not in said]:
+        values = ", ".join(f"{key} ({first.get(key)} and {second.get(key)})" for key in more)
+        raise ValueError(f"{name}: they differ in {values}, too; make them equal, or say so")
+    if same := [key for key in said if key not in found]:
+        raise ValueError(f"{name}: they do not differ in {', '.join(same)}")
+
+
+def probability_of_improvement(first: Sequence[F64], second: Sequence[F64]) -> float:
+    """Return the chance that a random training of the first ends above one of the second, ties half, over the tasks."""
+    pairs = [np.sign(x[:, None] - y[None]) for x, y in zip(first, second, strict=True)]
+    return float(np.mean([0.5 + 0.5 * pair.mean() for pair in pairs]))
+
+
+def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
+    """Compare the scores of two methods.
+
+    Parameters
+    ----------
+    first, second
+        For each task the scores of the seeds, shape (seeds,); seeds are drawn again within each task, for each method.
+
+    Returns
+    -------
+    Comparison
+        The same draws are made every time.
+    """
+    seeds = min(len(scores) for scores in (*first, *second))
+    return Comparison(
+        seeds,
+        _with_interval(_difference, first, second, seeds),
+        _with_interval(probability_of_improvement, first, second, seeds),
+    )
+
+
+def _difference(first: Sequence[F64], second: Sequence[F64]) -> float:
+    return float(
+        interquartile_mean(np.concatenate(first)) - interquartile_mean(np.concatenate(second))
+    )
+
+
+def _with_interval(
+    measure: Callable[[Sequence[F64], Sequence[F64]], float],
+    first: Sequence[F64],
+    second: Sequence[F64],
+    seeds: int,
+) -> tuple[float, float, float]:
+    """Return a measure and the ends of its 95 % percentile interval."""
+    value = measure(first, second)
+    if seeds < LEAST_SEEDS:
+        return value, np.nan, np.nan
+    rng = np.random.default_rng(0)
+    drawn = [
+        measure(*([rng.choice(x, len(x)) for x in strata] for strata in (first, second)))
+        for _ in range(DRAWS)
+    ]
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return value, float(low), float(high)

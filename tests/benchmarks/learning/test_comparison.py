@@ -1,0 +1,77 @@
+"""Methods are compared by intervals, and only where they differ in what is said."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.learning.memory import contrasts
+from benchmarks.learning.suites.comparison import compare, probability_of_improvement
+from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan
+
+PLAN = Path(__file__).parents[3] / "benchmarks" / "learning" / "memory.yaml"
+
+
+def suite_of(methods, differ_in, **contrast):
+    first, second = list(methods)[:2]
+    said = {"methods": [first, second], "differ_in": differ_in} | contrast
+    return Suite(
+        about="", presets=["small/lq1"], steps=100, seeds=1, methods=methods, contrasts=[said]
+    )
+
+
+def test_methods_that_differ_as_is_said_are_trained():
+    methods = {"ER": {"algorithm": "ddpg", "replay": "none"}, "ReF-ER": {"algorithm": "ddpg"}}
+    assert len(jobs_of("one", suite_of(methods, ["replay"]))) == 2
+
+
+def test_methods_that_differ_in_more_than_is_said_are_refused():
+    methods = {
+        "ER": {"algorithm": "ddpg", "replay": "none", "buffer_size": 4096, "learning_starts": 100},
+        "ReF-ER": {"algorithm": "ddpg", "buffer_size": 65536, "learning_starts": 100},
+    }
+    with pytest.raises(
+        ValueError, match=r"ER against ReF-ER: .*buffer_size \(4096 and 65536\), too"
+    ):
+        jobs_of("one", suite_of(methods, ["replay"]))
+    with pytest.raises(ValueError, match="they do not differ in sigma"):
+        jobs_of("one", suite_of(methods, ["replay", "buffer_size", "sigma"]))
+    with pytest.raises(ValueError, match="no agent of ours with the name PER"):
+        jobs_of("one", suite_of(methods, ["replay"], methods=["ER", "PER"]))
+
+
+def test_the_probability_of_improvement_counts_pairs_and_ties_half():
+    x, y = np.array([1.0, 3.0, 5.0]), np.array([0.0, 3.0])
+    # 1 > 0, 3 > 0, 5 > 0, 5 > 3 and half of 3 = 3, of six
+    assert probability_of_improvement([x], [y]) == pytest.approx(4.5 / 6)
+    assert probability_of_improvement([y], [x]) == pytest.approx(1.5 / 6)
+    assert probability_of_improvement([x, y], [y, x]) == pytest.approx(0.5)
+
+
+def test_the_verdict_is_that_of_the_interval():
+    rng = np.random.default_rng(0)
+    low, high = rng.normal(0.0, 1.0, 10), rng.normal(5.0, 1.0, 10)
+    assert compare([high], [low]).verdict == "better"
+    assert compare([low], [high]).verdict == "worse"
+    assert compare([low], [low[::-1]]).verdict == "no difference shown"
+    one = compare([high[:1]], [low])
+    assert one.verdict == "a trial: one seed"
+    assert np.isnan(one.difference[1:]).all()
+    assert one.difference[0] > 0.0
+
+
+def test_the_interval_holds_the_difference_as_often_as_it_says():
+    """Of normal scores whose means differ by 1, 20 seeds each: some 95 in a hundred, fewer for few seeds."""
+    rng, held = np.random.default_rng(1), 0
+    for _ in range(60):
+        _, low, high = compare([rng.normal(1.0, 1.0, 20)], [rng.normal(0.0, 1.0, 20)]).difference
+        held += low < 1.0 < high
+    assert held >= 50
+
+
+def test_the_contrasts_of_the_study_are_like_beside_like(tmp_path):
+    plan = read_plan(PLAN)
+    for name, suite in plan.items():
+        assert suite.contrasts
+        jobs_of(name, suite)
+    assert len(contrasts(plan, tmp_path / "none.parquet").splitlines()) == 2
