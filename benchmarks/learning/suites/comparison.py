@@ -87,10 +87,16 @@ def refuse_unlike(
         raise ValueError(f"{name}: they do not differ in {', '.join(same)}")
 
 
-def probability_of_improvement(first: Sequence[F64], second: Sequence[F64]) -> float:
-    """Return the chance that a random training of the first ends above one of the second, ties half, over the tasks."""
-    pairs = [np.sign(x[:, None] - y[None]) for x, y in zip(first, second, strict=True)]
-    return float(np.mean([0.5 + 0.5 * pair.mean() for pair in pairs]))
+def probability_of_improvement(first: Sequence[F64], second: Sequence[F64]) -> F64:
+    """Return the chance that a random training of the first ends above one of the second, ties half, over the tasks.
+
+    Scores run along the last axis; axes before it are those of the result.
+    """
+    pairs = [
+        np.sign(x[..., :, None] - y[..., None, :]).mean(axis=(-2, -1))
+        for x, y in zip(first, second, strict=True)
+    ]
+    return 0.5 + 0.5 * np.mean(pairs, axis=0)
 
 
 def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
@@ -114,26 +120,25 @@ def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
     )
 
 
-def _difference(first: Sequence[F64], second: Sequence[F64]) -> float:
-    return float(
-        interquartile_mean(np.concatenate(first)) - interquartile_mean(np.concatenate(second))
-    )
+def _difference(first: Sequence[F64], second: Sequence[F64]) -> F64:
+    means = (interquartile_mean(np.concatenate(each, axis=-1)) for each in (first, second))
+    return np.asarray(next(means) - next(means))
 
 
 def _with_interval(
-    measure: Callable[[Sequence[F64], Sequence[F64]], float],
+    measure: Callable[[Sequence[F64], Sequence[F64]], F64],
     first: Sequence[F64],
     second: Sequence[F64],
     seeds: int,
 ) -> tuple[float, float, float]:
     """Return a measure and the ends of its 95 % percentile interval."""
-    value = measure(first, second)
+    value = float(measure(first, second))
     if seeds < LEAST_SEEDS:
         return value, np.nan, np.nan
     rng = np.random.default_rng(0)
     drawn = [
-        measure(*([rng.choice(x, len(x)) for x in strata] for strata in (first, second)))
-        for _ in range(DRAWS)
+        [scores[rng.integers(len(scores), size=(DRAWS, len(scores)))] for scores in strata]
+        for strata in (first, second)
     ]
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    low, high = np.quantile(measure(*drawn), (0.025, 0.975))
     return value, float(low), float(high)

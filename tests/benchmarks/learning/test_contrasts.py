@@ -1,5 +1,6 @@
 """Methods are compared by intervals, and only where they differ in what is said."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,32 +13,31 @@ from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan
 PLAN = Path(__file__).parents[3] / "benchmarks" / "learning" / "memory.yaml"
 
 
-def suite_of(methods, differ_in, **contrast):
-    first, second = list(methods)[:2]
-    said = {"methods": [first, second], "differ_in": differ_in} | contrast
+def suite_of(methods, differ_in, compared=None):
+    compared = compared or list(methods)[:2]
+    said = {"methods": compared, "differ_in": differ_in}
     return Suite(
         about="", presets=["small/lq1"], steps=100, seeds=1, methods=methods, contrasts=[said]
     )
 
 
 def test_methods_that_differ_as_is_said_are_trained():
-    methods = {"ER": {"algorithm": "ddpg", "replay": "none"}, "ReF-ER": {"algorithm": "ddpg"}}
+    methods = {"ER": {"algorithm": "vracer", "replay": "none"}, "ReF-ER": {"algorithm": "vracer"}}
     assert len(jobs_of("one", suite_of(methods, ["replay"]))) == 2
 
 
 def test_methods_that_differ_in_more_than_is_said_are_refused():
-    methods = {
-        "ER": {"algorithm": "ddpg", "replay": "none", "buffer_size": 4096, "learning_starts": 100},
-        "ReF-ER": {"algorithm": "ddpg", "buffer_size": 65536, "learning_starts": 100},
-    }
-    with pytest.raises(
-        ValueError, match=r"ER against ReF-ER: .*buffer_size \(4096 and 65536\), too"
-    ):
+    """The published defaults of DDPG with and without ReF-ER differ in annealing and noise, too."""
+    methods = {"ER": {"algorithm": "ddpg", "replay": "none"}, "ReF-ER": {"algorithm": "ddpg"}}
+    more = "annealing (0.0 and 5e-07), noise (ou and gaussian), too"
+    with pytest.raises(ValueError, match=re.escape(f"ER against ReF-ER: they differ in {more}")):
         jobs_of("one", suite_of(methods, ["replay"]))
+    said = ["replay", "annealing", "noise"]
+    assert len(jobs_of("one", suite_of(methods, said))) == 2
     with pytest.raises(ValueError, match="they do not differ in sigma"):
-        jobs_of("one", suite_of(methods, ["replay", "buffer_size", "sigma"]))
+        jobs_of("one", suite_of(methods, [*said, "sigma"]))
     with pytest.raises(ValueError, match="no agent of ours with the name PER"):
-        jobs_of("one", suite_of(methods, ["replay"], methods=["ER", "PER"]))
+        jobs_of("one", suite_of(methods, ["replay"], compared=["ER", "PER"]))
 
 
 def test_the_probability_of_improvement_counts_pairs_and_ties_half():
