@@ -13,16 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend, step
+from flowsim.backend.device_state import DeviceState
 from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
-from flowsim.backend.records import (
-    Bodies,
-    Box,
-    Clock,
-    DeviceState,
-    Fields,
-    Forcing,
-    Sensors,
-)
 from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable
@@ -70,6 +62,7 @@ from flowsim.kernels.midline import (
     X,
     Y,
 )
+from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Sensors
 from flowsim.measure import fields
 
 FAR_FIELD_SPACINGS = 32
@@ -82,6 +75,7 @@ FloatArray = NDArray[np.float64]
 class State:
     """Fields and bodies of a batch of flows; parameters and attributes as of :class:`flowsim.simulation.Simulation`."""
 
+    # what a simulation is given, but for the method: see Simulation
     def __init__(
         self,
         grid: Grid,
@@ -142,13 +136,12 @@ class State:
         places, kinds = tabulate_jets(self.jets, self.bodies, grid.h)
         radius = np.where(kinds[:, RADIAL] != 0, places[:, SURFACE], 1.0)
         self.jet_widths: FloatArray = 2.0 * places[:, HALF] * radius
-        clock = Clock(near["clock"], near["steps"], near["flags"])
         spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
         is_far = (self._side_kinds == Side.FAR_FIELD).any()
         return DeviceState(
             sweeps=sweeps,
             fields=self._fields(),
-            clock=clock,
+            clock=Clock(near["clock"], near["steps"], near["flags"]),
             box=self._box(),
             bodies=Bodies(
                 table=BodyTable(*map(array, self._table[:5]), *map(device.if_any, self._table[5:])),
@@ -165,7 +158,7 @@ class State:
             ),
             everyone=array(np.ones(batch, np.bool_)),
             room=device.room(batch, grid, self._table, self.dtype),
-            speeds=device.speeds(batch, grid, self.dtype, clock.flags),
+            speeds=device.speeds(batch, grid, self.dtype),
             far_room=device.far_field(batch, grid, spacing, self.dtype) if is_far else None,
             far_spacing=spacing,
             pressure_solver=sweeps.PressureSolver(
@@ -173,6 +166,7 @@ class State:
             ),
             forcing=self._forcing(near["forcing"]) if self.is_forced else None,
             has_open_sides=any(sides.held),
+            has_bodies=bool(self.bodies),
             has_bending_bodies=bool(len(self._table.nodes)),
             has_light_bodies=bool(self._table.traits[:, MASS_LAG].any()),
         )

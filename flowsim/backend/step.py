@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from flowsim.backend.records import DeviceState
+from flowsim.backend.device_state import DeviceState
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
@@ -60,9 +60,7 @@ def complete_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> N
 def settle(flow: DeviceState, method: Method) -> None:
     """Penalise and project in turn, without advancing time."""
     for _ in range(SETTLING_SWEEPS):
-        fields = flow.fields
-        velocity = fields.u, fields.v, fields.new_u, fields.new_v
-        flow.sweeps.copy_velocity(flow.running, *velocity)
+        flow.sweeps.copy_velocity(flow.running, flow.fields)
         penalize(flow, method, moves=False)
         project(flow, keep_pressure=False)
     follow_light_bodies(flow)
@@ -71,40 +69,25 @@ def settle(flow: DeviceState, method: Method) -> None:
 def sense(flow: DeviceState) -> None:
     """Find the velocity at the sensors of all simulations."""
     fill_ghosts(flow)
-    fields, box, sensors = flow.fields, flow.box, flow.sensors
-    flow.sweeps.sense(
-        flow.everyone,
-        fields.u,
-        fields.v,
-        flow.bodies.state,
-        sensors.points,
-        sensors.carriers,
-        box.h,
-        box.sides,
-        sensors.velocity,
-    )
+    flow.sweeps.sense(flow.everyone, flow.fields, flow.bodies, flow.sensors, flow.box)
 
 
 def fill_ghosts(flow: DeviceState) -> None:
     """Bring the ghost points of all simulations up to date."""
-    fields, box = flow.fields, flow.box
-    flow.sweeps.fill_ghosts(flow.everyone, fields.u, fields.v, box.sides, box.given)
+    flow.sweeps.fill_ghosts(flow.everyone, flow.fields, flow.box)
 
 
 def find_divergence(flow: DeviceState) -> None:
     """Write to phi of all simulations h times the divergence of the velocity, less the sources of jets."""
-    f, sides, bodies = flow.fields, flow.box.sides, flow.bodies
-    flow.sweeps.divergence(flow.everyone, f.u, f.v, f.phi, sides)
+    everyone, fields, bodies, box = flow.everyone, flow.fields, flow.bodies, flow.box
+    flow.sweeps.divergence(everyone, fields.u, fields.v, fields.phi, box.sides)
     if bodies.jets is not None:
-        flow.sweeps.subtract_sources(
-            flow.everyone, f.phi, bodies.jets, bodies.state, flow.box.h, sides
-        )
+        flow.sweeps.subtract_sources(everyone, fields.phi, bodies, box)
 
 
 def find_solid(flow: DeviceState, chi: Array) -> None:
     """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
-    bodies, box = flow.bodies, flow.box
-    flow.sweeps.cover(flow.everyone, chi, bodies.table, bodies.state, box.h, box.sides)
+    flow.sweeps.cover(flow.everyone, chi, flow.bodies, flow.box)
 
 
 def sample(flow: DeviceState, points: Array, velocity: Array) -> None:
@@ -116,109 +99,61 @@ def sample(flow: DeviceState, points: Array, velocity: Array) -> None:
 def choose_time_step(flow: DeviceState, method: Method) -> None:
     """Find the size of the step of each simulation, by its speed, its viscosity and its time left."""
     decay, multistep = STABLE_DECAY[method.integrator], method.integrator == "ab2"
-    clock, state = flow.clock.columns, flow.bodies.state
-    flow.sweeps.begin_step(flow.running, clock, state, flow.box.h, method.cfl, decay, multistep)
+    flow.sweeps.begin_step(
+        flow.running, flow.clock, flow.bodies, flow.box, method.cfl, decay, multistep
+    )
 
 
 def predict(flow: DeviceState) -> None:
     """Advection, diffusion, the last pressure gradient and the force that drives the flow, explicit."""
-    f, box, clock, active = flow.fields, flow.box, flow.clock.columns, flow.running
-    fields = f.u, f.v, f.new_u, f.new_v, f.rate_u, f.rate_v, f.pressure
-    flow.sweeps.fill_ghosts(active, f.u, f.v, box.sides, box.given)
-    flow.sweeps.predict(active, *fields, box.sides, clock, box.h, flow.room)
+    active, fields, clock, box = flow.running, flow.fields, flow.clock, flow.box
+    flow.sweeps.fill_ghosts(active, fields, box)
+    flow.sweeps.predict(active, fields, clock, box, flow.room)
     if flow.has_open_sides:
-        flow.sweeps.predict_open_sides(active, *fields, box.sides, box.given, clock, box.h)
+        flow.sweeps.predict_open_sides(active, fields, clock, box)
     if flow.forcing is not None:
-        flow.sweeps.push(active, f.u, f.v, f.new_u, f.new_v, flow.forcing, clock)
+        flow.sweeps.push(active, fields, clock, flow.forcing)
 
 
 def penalize(flow: DeviceState, method: Method, moves: bool) -> None:
     """Free bodies' motion and the penalty, implicit and together."""
-    bodies, fields, box = flow.bodies, flow.fields, flow.box
-    if not len(bodies.table.order):
+    if not flow.has_bodies:
         return
-    active, clock = flow.running, flow.clock.columns
+    active, fields, bodies, clock, box = (
+        flow.running, flow.fields, flow.bodies, flow.clock, flow.box,
+    )  # fmt: skip
     if flow.has_bending_bodies:
-        flow.sweeps.bend(active, bodies.table, bodies.gait, bodies.form, clock, moves)
-    flow.sweeps.penalize(
-        active,
-        flow.room,
-        fields.new_u,
-        fields.new_v,
-        fields.shares,
-        fields.drifts,
-        bodies.form,
-        bodies.table,
-        moves,
-        bodies.state,
-        bodies.contact,
-        box.gravity,
-        clock,
-        method.penalty,
-        box.h,
-        box.sides,
-        bodies.jets,
-    )
+        flow.sweeps.bend(active, bodies, clock, moves)
+    flow.sweeps.penalize(active, fields, bodies, clock, box, flow.room, method.penalty, moves)
 
 
 def project(flow: DeviceState, keep_pressure: bool) -> None:
     """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
-    f, box, clock, active, sweeps = (
-        flow.fields,
-        flow.box,
-        flow.clock,
-        flow.running,
-        flow.sweeps,
-    )
-    now, new, jets = (f.u, f.v), (f.new_u, f.new_v), flow.bodies.jets
+    active, fields, bodies, clock, box = (
+        flow.running, flow.fields, flow.bodies, flow.clock, flow.box,
+    )  # fmt: skip
     if flow.far_room is not None:
-        given = box.given, box.sides, box.stream, clock.columns
-        sweeps.far_field(
-            active, *now, *given, keep_pressure, box.h, flow.far_spacing, flow.far_room
+        flow.sweeps.far_field(
+            active, fields, clock, box, keep_pressure, flow.far_spacing, flow.far_room
         )
-    sweeps.update_sides(active, *now, *new, box.sides, box.given, clock.columns, box.h)
-    sources = None
-    if jets is not None:
-        sweeps.balance_jets(active, *new, jets, box.sides, box.h)
-        sources = jets, flow.bodies.state, box.h
-    flow.pressure_solver.solve_divergence(active, *new, f.phi, box.sides, sources)
-    sweeps.correct(
-        active,
-        *new,
-        *now,
-        f.phi,
-        f.pressure,
-        box.sides,
-        clock.columns,
-        box.h,
-        keep_pressure,
-        flow.speeds,
-    )
-    sweeps.find_speed(active, *now, box.sides, flow.speeds, clock.columns, clock.flags)
+    flow.sweeps.update_sides(active, fields, clock, box)
+    if bodies.jets is not None:
+        flow.sweeps.balance_jets(active, fields, bodies, box)
+    flow.pressure_solver.solve_divergence(active, fields, bodies, box)
+    flow.sweeps.correct(active, fields, clock, box, keep_pressure, flow.speeds)
+    flow.sweeps.find_speed(active, fields, clock, box, flow.speeds)
 
 
 def follow_light_bodies(flow: DeviceState) -> None:
     """Look at the acceleration of the fluid under bodies lighter than it, which the next step needs."""
-    if not flow.has_light_bodies:
-        return
-    f, bodies, box = flow.fields, flow.bodies, flow.box
-    flow.sweeps.follow_light_bodies(
-        flow.running,
-        flow.room,
-        f.u,
-        f.v,
-        f.shares,
-        bodies.table,
-        bodies.state,
-        flow.clock.columns,
-        box.h,
-        box.sides,
-    )
+    if flow.has_light_bodies:
+        flow.sweeps.follow_light_bodies(
+            flow.running, flow.fields, flow.bodies, flow.clock, flow.box, flow.room
+        )
 
 
 def end_step(flow: DeviceState, looks: Sequence[Look]) -> None:
     """Let time go by, see who goes on, and measure."""
-    clock = flow.clock
-    flow.sweeps.end_step(flow.running, clock.columns, clock.steps, clock.flags, flow.bodies.state)
+    flow.sweeps.end_step(flow.running, flow.clock, flow.bodies)
     for look in looks:
         look(flow.running)

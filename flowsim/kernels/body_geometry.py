@@ -91,6 +91,7 @@ def windows_meet(one: Array, other: Array, nx: int, ny: int, sides: Array) -> bo
     )
 
 
+# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
 @device_function
 def body_window(
     bodies: Any,
@@ -208,6 +209,7 @@ def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -
     return (1.0 - weight) * support[m % count] + weight * support[(m + 1) % count]
 
 
+# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
 @device_function
 def touches_box(
     bodies: Any,
@@ -247,6 +249,7 @@ def sensor_point(body: Array, sensor: Array) -> tuple[float, float]:
     return body[X] + c * sensor[0] - s * sensor[1], body[Y] + s * sensor[0] + c * sensor[1]
 
 
+# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
 @device_function
 def near_others(
     rank: int,
@@ -275,6 +278,7 @@ def near_others(
     return False
 
 
+# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
 @device_function
 def claimed_by_others(
     n: int,

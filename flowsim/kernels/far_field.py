@@ -77,6 +77,7 @@ def outflows(sides: Array) -> int:
     return count
 
 
+# numbers, which stay in registers
 @device_function
 def induced_at_outflow(
     x: float,
@@ -107,6 +108,7 @@ def induced_at_outflow(
     ) + sink * fy
 
 
+# the arrays of one simulation and the grid, which each backend knows in its own way
 @device_function
 def carry_departed(
     blocks: Array,

@@ -59,6 +59,7 @@ def face_of_side(at: int, lines: int, ring: bool) -> int:
     return at - faces if at >= G + faces else at
 
 
+# a line in flat arrays takes six numbers: one backend goes along lines, the other has a thread for each
 @device_function
 def fill_tangential(
     f: Array,

@@ -55,6 +55,7 @@ def balanced_sides(nx: int, ny: int, sides: Array) -> tuple[int, int]:
     return (OUTFLOW, outflow) if outflow > 0 else (FAR_FIELD, far_field)
 
 
+# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
 @device_function
 def set_sides(
     b: int,

@@ -261,6 +261,7 @@ def strip_distance(table: Array, start: int, side: int, waves: Array, s: float, 
     return (1.0 - q) * low + q * high + spacing * math.sqrt((a - a0) ** 2 + (b - b0) ** 2)
 
 
+# rows of the table of bodies, which the caller reads once for many points
 @device_function
 def midline_distance(
     nodes: Array,

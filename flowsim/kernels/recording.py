@@ -7,7 +7,7 @@ step: a flow is measured after the first step that ends at or after the time tha
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import velocity_at
@@ -25,6 +25,7 @@ from flowsim.kernels.layout import (
     X,
     Y,
 )
+from flowsim.kernels.records import Clock
 
 Array = Any
 
@@ -50,6 +51,33 @@ TOLERANCE = 1e-9
 """Of times, as at the end of a step (:func:`flowsim.kernels.time.end`)."""
 
 
+class Reference(NamedTuple):
+    """The pressure of reference is the mean of p + ``head`` |u|^2 over ``cells`` (n, 2), less ``level``."""
+
+    cells: Array
+    head: float
+    level: float
+
+
+class Log(NamedTuple):
+    """What a recorder writes.
+
+    Attributes
+    ----------
+    probes : (n, 2) float64
+    sums : (B, K, 4) float64
+        Integrals of the loads since the last row.
+    rows : (B, room, columns) float64
+    count : (B,) int64
+        How many rows there are.
+    """
+
+    probes: Array
+    sums: Array
+    rows: Array
+    count: Array
+
+
 @device_function
 def next_time(row: Array, time: float) -> float:
     """Return the first time after ``time`` that is a multiple of the interval from the start."""
@@ -60,10 +88,10 @@ def next_time(row: Array, time: float) -> float:
 
 
 @device_function
-def look(b: int, clock: Array, steps: Array, schedule: Array) -> bool:
+def look(b: int, clock: Clock, schedule: Array) -> bool:
     """Note the step that flow b has taken, if it has taken one, and return whether a measurement is due."""
-    row, taken = schedule[b], float(steps[b])
-    time, dt = clock[b, TIME], clock[b, DT]
+    row, taken = schedule[b], float(clock.steps[b])
+    time, dt = clock.columns[b, TIME], clock.columns[b, DT]
     row[STEP], row[FIRST], row[DUE] = 0.0, 0.0, 0.0
     if taken == row[SEEN]:
         return False
@@ -125,12 +153,19 @@ def power_of(body: Array) -> float:
 
 
 @device_function
+def probe_column(m: int, bodies: int) -> int:
+    """Return the first column of probe m in a row of a flow with so many bodies."""
+    return FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * m
+
+
+@device_function
 def write_flow_and_bodies(
-    b: int, schedule: Array, clock: Array, steps: Array, bodies: Array, sums: Array, out: Array
+    b: int, schedule: Array, clock: Clock, bodies: Array, sums: Array, out: Array
 ) -> None:
     """Write the columns of flow b and of its bodies to a row of a recording."""
     interval = schedule[b, DUE]
-    out[ROW_TIME], out[ROW_DT], out[ROW_STEP] = clock[b, TIME], clock[b, DT], float(steps[b])
+    out[ROW_TIME], out[ROW_DT] = clock.columns[b, TIME], clock.columns[b, DT]
+    out[ROW_STEP] = float(clock.steps[b])
     out[ROW_INTERVAL] = interval
     for k in range(bodies.shape[0]):
         body, at = bodies[k], FLOW_COLUMNS + BODY_COLUMNS * k
@@ -144,9 +179,8 @@ def write_flow_and_bodies(
 
 @device_function
 def write_probe(
-    m: int, bodies: int, reference: float, u: Array, v: Array, p: Array, point: Array, h: float, out: Array
-) -> None:  # fmt: skip
-    """Write velocity and pressure at probe m of one flow to a row of a recording."""
-    at = FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * m
+    at: int, reference: float, u: Array, v: Array, p: Array, point: Array, h: float, out: Array
+) -> None:
+    """Write velocity and pressure at a probe of one flow to a row of a recording, from column ``at`` on."""
     out[at], out[at + 1] = velocity_at(u, v, point[0], point[1], h)
     out[at + 2] = pressure_at(p, point[0], point[1], h) - reference

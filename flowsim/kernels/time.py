@@ -38,6 +38,7 @@ from flowsim.kernels.layout import (
     X,
     Y,
 )
+from flowsim.kernels.records import Clock
 
 Array = Any
 
@@ -102,18 +103,22 @@ def begin(
 
 
 @device_function
-def note_speed(b: int, fastest: float, clock: Array, flags: Array) -> None:
+def note_speed(b: int, fastest: float, clock: Clock) -> None:
     """Keep the largest |u| + |v| of simulation b, and whether it has blown up."""
-    clock[b, SPEED] = fastest
-    flags[DIVERGED, b] = not fastest < ABSURD_SPEED
+    clock.columns[b, SPEED] = fastest
+    clock.flags[DIVERGED, b] = not fastest < ABSURD_SPEED
 
 
 @device_function
-def end(b: int, clock: Array, steps: Array, flags: Array, bodies: Array) -> None:
-    """Let time go by, add up the forces, and stop at the end of the time, at a fence, or after a blow-up."""
-    step = clock[b, DT]
-    clock[b, TIME] += step
-    steps[b] += 1
+def end(b: int, clock: Clock, bodies: Array) -> None:
+    """Let time go by, add up the forces, and stop at the end of the time, at a fence, or after a blow-up.
+
+    ``bodies`` are the states of the bodies of all simulations.
+    """
+    columns, flags = clock.columns, clock.flags
+    step = columns[b, DT]
+    columns[b, TIME] += step
+    clock.steps[b] += 1
     for k in range(bodies.shape[1]):
         body = bodies[b, k]
         x, y = body[X], body[Y]
@@ -134,5 +139,5 @@ def end(b: int, clock: Array, steps: Array, flags: Array, bodies: Array) -> None
                     + torque * (body[SPIN_BEFORE] + body[SPIN])
                 )
             )
-    late = clock[b, TIME] >= clock[b, UNTIL] - 1e-9
+    late = columns[b, TIME] >= columns[b, UNTIL] - 1e-9
     flags[RUNNING, b] = not (flags[DIVERGED, b] or flags[OUTSIDE, b] or late)

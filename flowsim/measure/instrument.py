@@ -16,6 +16,7 @@ from flowsim.kernels.recording import (
     SEEN,
     START,
     STRIDE,
+    Reference,
 )
 from flowsim.measure.surface import pressure_reference
 
@@ -74,26 +75,15 @@ class Instrument:
         schedule[:, NEXT] = schedule[:, START] + every if every is not None else -np.inf
         schedule[:, SEEN] = flow.steps
         self._schedule = flow._device.array(schedule)
-        cells, self._head, self._level = pressure_reference(flow)
-        self._cells = flow._device.array(cells)
+        cells, head, level = pressure_reference(flow)
+        self._reference = Reference(flow._device.array(cells), head, level)
         flow._device.prepare(lambda: self.look(flow._device_state.running))
         flow.instruments.append(self)
 
     def look(self, active: Array) -> None:
         """Call the sweeps that see what is due at the end of a step."""
         s = self._flow._device_state
-        s.sweeps.look(
-            active,
-            *s.clock,
-            self._schedule,
-            s.fields.u,
-            s.fields.v,
-            s.fields.pressure,
-            self._cells,
-            self._head,
-            self._level,
-            self._pauses,
-        )
+        s.sweeps.look(active, s.clock, s.fields, self._schedule, self._reference, self._pauses)
 
     def collect(self) -> None:
         """Take what was measured over to the host; the simulation does so before anything gets lost."""

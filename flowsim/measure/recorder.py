@@ -14,6 +14,7 @@ from flowsim.kernels.recording import (
     FLOW_COLUMNS,
     LOADS,
     PROBE_COLUMNS,
+    Log,
 )
 from flowsim.measure.files import save_arrays, to_dataset
 from flowsim.measure.instrument import Instrument
@@ -113,11 +114,13 @@ class Recorder(Instrument):
     ) -> None:
         self.probes = _points(probes, flow.grid.size)
         device, bodies = flow._device, len(flow.bodies)
-        self._points = device.array(self.probes)
-        self._sums = device.zeros((flow.batch, bodies, LOADS), np.float64)
         width = FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * len(self.probes)
-        self._rows = device.zeros((flow.batch, ROOM, width), np.float64)
-        self._count = device.zeros((flow.batch,), np.int64)
+        self._log = Log(
+            probes=device.array(self.probes),
+            sums=device.zeros((flow.batch, bodies, LOADS), np.float64),
+            rows=device.zeros((flow.batch, ROOM, width), np.float64),
+            count=device.zeros((flow.batch,), np.int64),
+        )
         self._parts: list[list[FloatArray]] = [[] for _ in range(flow.batch)]
         super().__init__(flow, every=every, steps=steps, start=start)
 
@@ -127,48 +130,35 @@ class Recorder(Instrument):
         s = self._flow._device_state
         if len(self.probes):
             fill_ghosts(s)  # of all: one that has come to its end is measured, too
-        s.sweeps.record(
-            active,
-            *s.clock,
-            self._schedule,
-            s.fields.u,
-            s.fields.v,
-            s.fields.pressure,
-            s.bodies.state,
-            self._points,
-            s.box.h,
-            self._sums,
-            self._rows,
-            self._count,
-        )
+        s.sweeps.record(active, s.clock, s.fields, s.bodies, s.box.h, self._schedule, self._log)
 
     def collect(self) -> None:
         """Take the rows over to the host."""
-        counts = self._flow.to_host(self._count)
+        counts = self._flow.to_host(self._log.count)
         if counts.any():
-            rows = self._flow.to_host(self._rows[:, : int(counts.max())])
+            rows = self._flow.to_host(self._log.rows[:, : int(counts.max())])
             for b in np.flatnonzero(counts):
                 self._parts[b].append(rows[b, : counts[b]].copy())
-            self._count[:] = 0
+            self._log.count[:] = 0
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return a copy of all that its future depends on, and all rows."""
         rows = {f"rows{b}": self.rows(b) for b in range(self._flow.batch)}
-        sums = self._flow.to_host(self._sums).copy()
+        sums = self._flow.to_host(self._log.sums).copy()
         return super().get_state() | {"sums": sums, "probes": self.probes} | rows
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on with the rows of another recorder."""
         super().set_state(state)
         self.clear()
-        self._sums[:] = self._flow._device.array(state["sums"])
+        self._log.sums[:] = self._flow._device.array(state["sums"])
         self._parts = [[state[f"rows{b}"]] for b in range(self._flow.batch)]
 
     def fits(self, state: dict[str, NDArray[Any]]) -> bool:
         """Return whether a state is of a recorder with the same bodies and probes."""
         return (
             super().fits(state)
-            and state["sums"].shape == self._sums.shape
+            and state["sums"].shape == self._log.sums.shape
             and np.array_equal(state["probes"], self.probes)
         )
 
@@ -176,7 +166,7 @@ class Recorder(Instrument):
         """Return the rows (n, columns) of one flow, in the order of :meth:`columns`."""
         self.collect()
         if len(self._parts[b]) != 1:
-            empty = np.zeros((0, self._rows.shape[-1]))
+            empty = np.zeros((0, self._log.rows.shape[-1]))
             self._parts[b] = [np.concatenate([empty, *self._parts[b]])]
         return self._parts[b][0]
 

@@ -14,6 +14,7 @@ from flowsim.backend import load_backend
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.far_field import CIRCULATION, DEPARTED
 from flowsim.kernels.layout import CLOCK_COLUMNS, DT, RATIO, VISCOSITY
+from flowsim.kernels.records import Box, Clock, Fields
 
 KINDS = ("inflow", "outflow", "open", "slip", "no_slip", "far_field")
 
@@ -79,6 +80,15 @@ class Flows:
             name: self.device.array(field.astype(dtype)) for name, field in fields.items()
         }
 
+    def records(self, h: float) -> tuple[Fields, Clock, Box]:
+        """Return what the sweeps take; there are no bodies."""
+        f, array = self.fields, self.device.array
+        nothing = array(np.zeros((2, 3, 0, 0)))
+        fields = Fields(*(f[name] for name in FIELDS), f["p"], f["p"], nothing, nothing)
+        clock = Clock(self.clock, array(np.zeros(3, np.int64)), array(np.zeros((3, 3), np.bool_)))
+        stream = array(np.array([1.0, 0.1]))
+        return fields, clock, Box(h, self.sides, f["given"], stream, array(np.zeros(2)))
+
     def seen(self) -> dict[str, NDArray[Any]]:
         return {name: np.array(self.device.to_host(field)) for name, field in self.fields.items()}
 
@@ -102,19 +112,14 @@ def test_sides(box: tuple[str, ...], dtype: str) -> None:
     flows = [Flows(backend, box, dtype, (12, 10)) for backend in ("cpu", "cuda")]
     before, eps = flows[1].seen(), float(np.finfo(dtype).eps)
     for it in flows:
-        f = it.fields
-        it.sweeps.fill_ghosts(it.active, f["u"], f["v"], it.sides, f["given"])
+        it.sweeps.fill_ghosts(it.active, *it.records(0.25)[::2])
     assert_same(flows, before, eps)
     filled = flows[1].seen()
     assert np.isfinite(filled["u"][::2, 1:]).all()
     assert np.isfinite(filled["v"][::2, :, 1:]).all()
     for it in flows:
-        f = it.fields
-        velocities = [f[name] for name in FIELDS]
-        it.sweeps.predict_open_sides(
-            it.active, *velocities, f["p"], it.sides, f["given"], it.clock, 0.25
-        )
-        it.sweeps.update_sides(it.active, *velocities[:4], it.sides, f["given"], it.clock, 0.25)
+        it.sweeps.predict_open_sides(it.active, *it.records(0.25))
+        it.sweeps.update_sides(it.active, *it.records(0.25))
     assert_same(flows, before, eps)
 
 
@@ -135,19 +140,13 @@ def test_far_field(box: tuple[str, ...], spacing: int, shape: tuple[int, int]) -
     before = flows[1].seen()
     departed = []
     for it in flows:
-        f, grid = it.fields, Grid(*shape, 0.25)
-        room = it.device.far_field(3, grid, spacing, np.float64)
-        stream = it.device.array(np.array([1.0, 0.1]))
-        for dt in (
-            0.01,
-            1.8,
-            1.8,
-        ):  # what has left moves on, and after the second time another block begins
-            clock = it.clock.copy()
-            clock[:, DT] = dt
-            arguments = (f["u"], f["v"], f["given"], it.sides, stream, clock, True)
-            it.sweeps.far_field(it.active, *arguments, 0.25, spacing, room)
-            f["u"] += 0.1 * f["v"]
+        room = it.device.far_field(3, Grid(*shape, 0.25), spacing, np.float64)
+        fields, time, sides = it.records(0.25)
+        # what has left moves on, and after the second time another block begins
+        for dt in (0.01, 1.8, 1.8):
+            time.columns[:, DT] = dt
+            it.sweeps.far_field(it.active, fields, time, sides, True, spacing, room)
+            fields.u[...] += 0.1 * fields.v
         departed.append(it.device.to_host(room.vortices)[:, :, -DEPARTED:])
     assert_same(flows, before | {"u": flows[0].seen()["u"]}, float(np.finfo(np.float64).eps))
     np.testing.assert_allclose(departed[1], departed[0], rtol=0, atol=1e-11)

@@ -58,21 +58,19 @@ def test_sweeps_are_the_same_where_rows_are_left_over(
     before = [{name: host(sim, name)[1].copy() for name in FIELDS} for sim in sims]
     ahead = {}
     for sim, s in zip(sims, states, strict=True):
-        f, kinds, active = s.fields, s.box.sides, s.running
-        now, new = (f.u, f.v), (f.new_u, f.new_v)
+        f, active = s.fields, s.running
         step.predict(s)
-        s.sweeps.divergence(active, *new, f.phi, kinds)
+        s.sweeps.divergence(active, f.new_u, f.new_v, f.phi, s.box.sides)
         ahead[sim.backend] = host(sim, "phi").copy()
         if sim.backend == "cuda":
             solver = s.pressure_solver
             monkeypatch.setattr(solver, "solve", lambda *_: None)
-            solver.solve_divergence(active, *new, f.phi, kinds)
+            solver.solve_divergence(active, f, s.bodies, s.box)
             expected = in_order(ahead["cuda"], sim)[[0, 2]]
             np.testing.assert_array_equal(host(sim, "phi")[[0, 2]], expected)
             f.phi[...] = sim._device.array(in_order(ahead["cpu"], sim))
-        s.sweeps.correct(active, *new, *now, f.phi, f.pressure, kinds, s.clock.columns,
-                         s.box.h, True, s.speeds)  # fmt: skip
-        s.sweeps.find_speed(active, *now, kinds, s.speeds, s.clock.columns, s.clock.flags)
+        s.sweeps.correct(active, f, s.clock, s.box, True, s.speeds)
+        s.sweeps.find_speed(active, f, s.clock, s.box, s.speeds)
         sim._device.fetch_state()
     cpu, cuda = sims
     tolerance = 1e-12 if dtype == "float64" else 1e-5
@@ -97,17 +95,12 @@ def test_one_bad_velocity_is_noticed_wherever_it_is(bad: float, dtype: str, tiny
     s = sim._device_state
     f, active = s.fields, s.running
     f.phi[...] = 0
-    arguments = (
-        *(f.new_u, f.new_v, f.u, f.v, f.phi, f.pressure),
-        *(s.box.sides, s.clock.columns, s.box.h, False, s.speeds),
-    )
     for where in ((0, 2, 2), (2, nx + 1, ny + 1)):
         good = float(f.new_u[where])
         for value in (bad, good):
             f.new_u[where] = value
-            s.sweeps.correct(active, *arguments)
-            now = f.u, f.v, s.box.sides
-            s.sweeps.find_speed(active, *now, s.speeds, s.clock.columns, s.clock.flags)
+            s.sweeps.correct(active, f, s.clock, s.box, False, s.speeds)
+            s.sweeps.find_speed(active, f, s.clock, s.box, s.speeds)
             sim._device.fetch_state()
             gone = np.zeros(3, bool)
             gone[where[0]] = not np.isfinite(value)

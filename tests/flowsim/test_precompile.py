@@ -12,7 +12,8 @@ from numba import njit
 
 from flowsim.backend.cpu import flow
 from flowsim.backend.cpu.compiling import OPTIONS, Task
-from flowsim.kernels.layout import CLOCK_COLUMNS
+from flowsim.kernels.layout import CLOCK_COLUMNS, FLAGS
+from flowsim.kernels.records import Box, Clock, Fields
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine may take long to compile
 
@@ -225,9 +226,14 @@ def test_the_row_loops_of_the_prediction_are_vectors(name):
 def predicted() -> str:
     """Return what LLVM makes of the prediction; what comes from the cache does not tell."""
     u, p = np.zeros((1, 20, 36), np.float32), np.zeros((1, 16, 32), np.float32)
-    clock, rows = np.ones((1, CLOCK_COLUMNS)), np.zeros((1, 5, 48), np.float32)
+    under_bodies = np.zeros((2, 1, 0, 0), np.float32)
+    fields = Fields(u, u, u, u, u, u, p, p, under_bodies, under_bodies)
+    steps, flags = np.zeros(1, np.int64), np.zeros((FLAGS, 1), np.bool_)
+    clock = Clock(np.ones((1, CLOCK_COLUMNS)), steps, flags)
+    nothing = np.zeros(2)
+    box = Box(0.1, np.zeros(4, np.int64), np.zeros((1, 4, 2, 36), np.float32), nothing, nothing)
+    rows = np.zeros((1, 5, 48), np.float32)
     predict = njit(**OPTIONS)(flow.predict.__wrapped__)
-    sides = np.zeros(4, np.int64)
-    predict(Task(0, 0, 1, 0), u, u, u, u, u, u, p, sides, clock, 0.1, rows)
+    predict(Task(0, 0, 1, 0), fields, clock, box, rows)
     (text,) = predict.inspect_llvm().values()
     return text

@@ -11,6 +11,7 @@ from flowsim.backend.cpu.device import CACHE_LINE, MARGIN
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS
 from flowsim.kernels.layout import CLOCK_COLUMNS, DT, FLAGS, RATIO, SPEED, VISCOSITY
+from flowsim.kernels.records import Box, Clock, Fields
 
 NX, NY = 24, 32
 FACES, CELLS = (1, NX + 2 * GHOSTS, NY + 2 * GHOSTS), (1, NX, NY)
@@ -46,16 +47,19 @@ def side_by_side(order, dtype) -> dict[str, np.ndarray]:
 def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]:
     active, clock, h = np.ones(1, np.bool_), np.zeros((1, CLOCK_COLUMNS)), 0.1
     clock[0, [DT, VISCOSITY, RATIO]] = 0.01, 0.01, 0.9
-    velocity, new, old = (a["u"], a["v"]), (a["new_u"], a["new_v"]), (a["old_u"], a["old_v"])
-    cpu.fill_ghosts(active, *velocity, sides, a["given"])
-    cpu.predict(active, *velocity, *new, *old, a["p"], sides, clock, h, a["rows"])
-    cpu.predict_open_sides(active, *velocity, *new, *old, a["p"], sides, a["given"], clock, h)
-    cpu.update_sides(active, *velocity, *new, sides, a["given"], clock, h)
-    cpu.divergence(active, *new, a["phi"], sides)
+    names = ("u", "v", "new_u", "new_v", "old_u", "old_v", "p", "phi")
+    under_bodies = np.zeros((2, 1, 0, 0), a["u"].dtype)
+    fields = Fields(*(a[name] for name in names), under_bodies, under_bodies)
+    time = Clock(clock, np.zeros(1, np.int64), np.ones((FLAGS, 1), np.bool_))
+    box = Box(h, sides, a["given"], np.zeros(2), np.zeros(2))
+    cpu.fill_ghosts(active, fields, box)
+    cpu.predict(active, fields, time, box, a["rows"])
+    cpu.predict_open_sides(active, fields, time, box)
+    cpu.update_sides(active, fields, time, box)
+    cpu.divergence(active, fields.new_u, fields.new_v, fields.phi, sides)
     speeds = np.zeros((1, 1), a["u"].dtype)
-    cpu.correct(active, *new, *velocity, a["phi"], a["p"], sides, clock, h, True, speeds)
-    flags = np.zeros((FLAGS, 1), np.bool_)
-    cpu.find_speed(active, *velocity, sides, speeds, clock, flags)
+    cpu.correct(active, fields, time, box, True, speeds)
+    cpu.find_speed(active, fields, time, box, speeds)
     return {"speed": clock[0, SPEED]} | {name: a[name].copy() for name in SHAPES}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowsim.backend.cpu.compiling import Task, inner, row_loop, sweep
 from flowsim.backend.cpu.jets import add_jets, weigh_jets
-from flowsim.backend.cpu.shares import resolve_overlap, write_shares
+from flowsim.backend.cpu.shares import Place, resolve_overlap, write_shares
 from flowsim.bodies.table import TOUCHES_BOX
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
@@ -40,6 +40,7 @@ from flowsim.kernels.layout import (
 )
 from flowsim.kernels.midline import bend as bend_midline
 from flowsim.kernels.midline import bends, deformation_velocity, note_box, note_deformation
+from flowsim.kernels.records import Bodies, Box, Clock, Fields, Sensors
 from flowsim.kernels.rigid import RIGID, follow_fluid, move_bodies, respond
 from flowsim.kernels.time import grip_of_step
 
@@ -115,22 +116,19 @@ def _deform(
     share: Array,
     drift: Array,
     along_x: bool,
-    where: Any,
-    angle: float,
+    place: Place,
     midlines: Any,
     bodies: Any,
-    n: int,
-    k: int,
     h: float,
 ) -> None:
     """Take the velocity of deformation off f under a body, so that what is left there is to move as a rigid body."""
     if midlines is None:
         return
-    x, y, _, _, (i0, i1, j0, j1) = where
-    nodes, line = bodies.nodes[k], midlines[n, k]
+    x, y, _, _, (i0, i1, j0, j1) = place.where
+    nodes, line = bodies.nodes[place.k], midlines[place.n, place.k]
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
     dx, dy = (0.0, 0.5) if along_x else (0.5, 0.0)
-    cos, sin = math.cos(angle), math.sin(angle)
+    cos, sin = math.cos(place.angle), math.sin(place.angle)
     for i in range(i0, i1):
         a = wrapped(i, nx) + G
         for j in range(j0, j1):
@@ -150,13 +148,13 @@ def _restore(
     along_x: bool,
     where: Any,
     h: float,
-    base: float,
-    turn: float,
+    motion: tuple[float, float],
     midlines: Any,
 ) -> float:
-    """Penalise f towards base + turn r, undo :func:`_deform`, and return the work that the deformation did."""
+    """Penalise f towards base + turn r, which is ``motion``, undo :func:`_deform`, and return the work of that."""
     if midlines is None:
         return 0.0
+    base, turn = motion
     _, _, xc, yc, (i0, i1, j0, j1) = where
     centre = yc if along_x else xc
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
@@ -173,161 +171,142 @@ def _restore(
 
 
 @sweep
-def bend(task: Task, bodies: Any, gait: Array, form: Array, clock: Array, moves: bool) -> None:
+def bend(task: Task, bodies: Bodies, clock: Clock, moves: bool) -> None:
     """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
-    n = task.b
-    time, dt = clock[n, TIME], clock[n, DT] if moves else 0.0
-    for k in range(len(bodies.nodes)):
-        if bodies.kinds[k, SHAPE] == MIDLINE:
-            nodes, line = bodies.nodes[k], bodies.midlines[n, k]
-            bend_midline(nodes, bodies.waves[k], gait[n, k], form[n, k], line, time, dt)
-            note_box(nodes, line, bodies.boxes[n, k])
+    n, table = task.b, bodies.table
+    time, dt = clock.columns[n, TIME], clock.columns[n, DT] if moves else 0.0
+    for k in range(len(table.nodes)):
+        if table.kinds[k, SHAPE] == MIDLINE:
+            nodes, line = table.nodes[k], table.midlines[n, k]
+            gait, form = bodies.gait[n, k], bodies.form[n, k]
+            bend_midline(nodes, table.waves[k], gait, form, line, time, dt)
+            note_box(nodes, line, table.boxes[n, k])
 
 
+# all that happens under a body, in its order: what is found first is needed until the end
 @sweep
 def penalize(
     task: Task,
+    fields: Fields,
+    bodies: Bodies,
+    clock: Clock,
+    box: Box,
     rows: Array,
-    u: Array,
-    v: Array,
-    shares: Array,
-    drifts: Array,
-    form: Array,
-    bodies: Any,
-    moves: bool,
-    state: Array,
-    contact: Array,
-    gravity: Array,
-    clock: Array,
     penalty: float,
-    h: float,
-    sides: Array,
-    jets: Any,
+    moves: bool,
 ) -> None:
     """Move bodies, give free ones their new velocity, drag the fluid under every body along, add up what that takes.
 
-    ``bodies`` is a :class:`flowsim.bodies.table.BodyTable`; without ``moves`` free bodies stay and keep their velocity.
-    The force on the body is the penalty integral plus the rate of change of momentum of the fluid inside. ``shares``
-    and ``drifts`` (2, B, ...), of u and v, are room for what share of the faces a body has and for its velocity of
-    deformation, in the frame of which one that bends is penalised as a rigid one. ``rows`` is that room of
-    :func:`flowsim.backend.cpu.flow.predict`, and ``jets`` the table of jets or None.
+    Without ``moves`` free bodies stay and keep their velocity. The force on the body is the penalty integral plus the
+    rate of change of momentum of the fluid inside. One that bends is penalised as a rigid one, in the frame of its
+    velocity of deformation. ``rows`` is that room of :func:`flowsim.backend.cpu.flow.predict`.
     """
-    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    shares, drifts, h, sides = fields.shares, fields.drifts, box.h, box.sides
+    table, jets, state, contact = bodies.table, bodies.jets, bodies.state, bodies.contact
+    nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
     n = task.b
-    dt, un, vn, share_u, share_v = clock[n, DT], u[n], v[n], shares[0, n], shares[1, n]
+    now, un, vn, share_u, share_v = (
+        clock.columns[n], fields.new_u[n], fields.new_v[n], shares[0, n], shares[1, n],
+    )  # fmt: skip
+    dt = now[DT]
     if moves:
-        move_bodies(bodies, state[n], dt)
+        move_bodies(table, state[n], dt)
         ramp_jets(jets, n, dt)
     contact[n] = 0
-    grip = grip_of_step(clock[n], penalty, h, moves)
-    for rank in range(len(bodies.order)):
-        k = bodies.order[rank]
+    grip = grip_of_step(now, penalty, h, moves)
+    for rank in range(len(table.order)):
+        k = table.order[rank]
         body = state[n, k]
         theta, spin = body[ANGLE], body[SPIN]
-        where = locate_body(n, k, bodies, body, h, nx, ny, sides)
+        where = locate_body(n, k, table, body, h, nx, ny, sides)
         x, y = where[0], where[1]
-        if touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides):
+        if touches_box(table, n, k, x, y, theta, h, nx, ny, sides):
             contact[n, k] |= TOUCHES_BOX
-        diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
+        diffusion = diffusion_at_surface(table, k, now[VISCOSITY], dt, h)
         room = rows[task.worker]
-        write_shares(share_u, True, where, theta, bodies, n, k, h, grip, diffusion, room)
-        write_shares(share_v, False, where, theta, bodies, n, k, h, grip, diffusion, room)
-        if rank > 0 and near_others(rank, bodies, x, y, state[n], h, nx, ny, sides):
-            states, touched = state[n], contact[n]
-            resolve_overlap(share_u, True, where, bodies, n, rank, states, h, grip, sides, touched)
-            resolve_overlap(share_v, False, where, bodies, n, rank, states, h, grip, sides, touched)
-        lines, bent = bodies.midlines, bends(bodies.midlines, bodies, k)
+        place = Place(n, k, theta, where)
+        write_shares(share_u, True, place, table, h, grip, diffusion, room)
+        write_shares(share_v, False, place, table, h, grip, diffusion, room)
+        if rank > 0 and near_others(rank, table, x, y, state[n], h, nx, ny, sides):
+            resolve_overlap(share_u, True, place, rank, bodies, box, grip)
+            resolve_overlap(share_v, False, place, rank, bodies, box, grip)
+        lines, bent = table.midlines, bends(table.midlines, table, k)
         if bent:
             drift_u, drift_v = drifts[0, n], drifts[1, n]
-            _deform(un, share_u, drift_u, True, where, theta, lines, bodies, n, k, h)
-            _deform(vn, share_v, drift_v, False, where, theta, lines, bodies, n, k, h)
+            _deform(un, share_u, drift_u, True, place, lines, table, h)
+            _deform(vn, share_v, drift_v, False, place, lines, table, h)
         su = _moments(un, share_u, True, where, h)
         sv = _moments(vn, share_v, False, where, h)
-        px, py, turn = weigh_jets(jets, n, k, where, theta, shares, grip, h, sides)
+        px, py, turn = weigh_jets(jets, place, shares, grip, h, sides)
         su = su[0], su[1], su[2], su[3] - px, su[4]
         sv = sv[0], sv[1], sv[2], sv[3] - py, sv[4] - turn
-        free = moves and bodies.kinds[k, FREE] != 0
-        vx, vy, omega = respond(bodies.traits[k], free, body, su, sv, dt, gravity)
+        free = moves and table.kinds[k, FREE] != 0
+        vx, vy, omega = respond(table.traits[k], free, body, su, sv, dt, box.gravity)
         if bent:
             drift_u, drift_v = drifts[0, n], drifts[1, n]
-            work = _restore(un, share_u, drift_u, True, where, h, vx, -omega, lines)
-            work += _restore(vn, share_v, drift_v, False, where, h, vy, omega, lines)
-            inertia = bodies.traits[k, FLUID_INERTIA]
+            work = _restore(un, share_u, drift_u, True, where, h, (vx, -omega), lines)
+            work += _restore(vn, share_v, drift_v, False, where, h, (vy, omega), lines)
+            inertia = table.traits[k, FLUID_INERTIA]
             body[TORQUE] = note_deformation(
-                form[n, k], body[TORQUE], work, (spin, omega), inertia, dt
+                bodies.form[n, k], body[TORQUE], work, (spin, omega), inertia, dt
             )
             continue
         _impose(un, share_u, True, where, h, vx, -omega)
         _impose(vn, share_v, False, where, h, vy, omega)
-        add_jets(jets, n, k, where, theta, un, vn, shares, h, sides)
+        add_jets(jets, place, un, vn, shares, h, sides)
         add_gain(jets, n, k, body, where[2] - x, where[3] - y, dt)
 
 
 @sweep
 def follow_light_bodies(
-    task: Task,
-    rows: Array,
-    u: Array,
-    v: Array,
-    shares: Array,
-    bodies: Any,
-    state: Array,
-    clock: Array,
-    h: float,
-    sides: Array,
+    task: Task, fields: Fields, bodies: Bodies, clock: Clock, box: Box, rows: Array
 ) -> None:
     """Find the rigid motion of the fluid under every body that is lighter than it, and its rate."""
+    u, v, shares, h, sides = fields.u, fields.v, fields.shares, box.h, box.sides
+    table, state = bodies.table, bodies.state
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     n = task.b
     share_u, share_v, room = shares[0, n], shares[1, n], rows[task.worker]
-    for k in range(len(bodies.order)):
-        if bodies.traits[k, MASS_LAG] == 0.0:
+    for k in range(len(table.order)):
+        if table.traits[k, MASS_LAG] == 0.0:
             continue
         body = state[n, k]
-        theta = body[ANGLE]
-        where = locate_body(n, k, bodies, body, h, nx, ny, sides)
-        write_shares(share_u, True, where, theta, bodies, n, k, h, RIGID, 0.0, room)
-        write_shares(share_v, False, where, theta, bodies, n, k, h, RIGID, 0.0, room)
+        where = locate_body(n, k, table, body, h, nx, ny, sides)
+        place = Place(n, k, body[ANGLE], where)
+        write_shares(share_u, True, place, table, h, RIGID, 0.0, room)
+        write_shares(share_v, False, place, table, h, RIGID, 0.0, room)
         su = _moments(u[n], share_u, True, where, h)
         sv = _moments(v[n], share_v, False, where, h)
-        follow_fluid(bodies.traits[k], body, su, sv, clock[n, DT])
+        follow_fluid(table.traits[k], body, su, sv, clock.columns[n, DT])
 
 
 @sweep
-def cover(task: Task, chi: Array, bodies: Any, state: Array, h: float, sides: Array) -> None:
+def cover(task: Task, chi: Array, bodies: Bodies, box: Box) -> None:
     """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
+    table, state, h, sides = bodies.table, bodies.state, box.h, box.sides
     nx, ny = chi.shape[1], chi.shape[2]
     n = task.b
     chi[n] = 0.0
-    for k in range(len(bodies.order)):
+    for k in range(len(table.order)):
         body = state[n, k]
         cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
-        x, y, _, _, window = locate_body(n, k, bodies, body, h, nx, ny, sides)
+        x, y, _, _, window = locate_body(n, k, table, body, h, nx, ny, sides)
         i0, i1, j0, j1 = window
         for i in range(i0, i1):
             for j in range(j0, j1):
                 rx, ry = (i + 0.5) * h - x, (j + 0.5) * h - y
-                distance = body_distance(bodies, n, k, rx, ry, cos, sin)
+                distance = body_distance(table, n, k, rx, ry, cos, sin)
                 f, g = wrapped(i, nx), wrapped(j, ny)
                 chi[n, f, g] = max(chi[n, f, g], mask(distance, h))
 
 
 @sweep
-def sense(
-    task: Task,
-    u: Array,
-    v: Array,
-    state: Array,
-    sensors: Array,
-    carriers: Array,
-    h: float,
-    sides: Array,
-    sensed: Array,
-) -> None:
-    """Write to ``sensed`` (B, n, 2) the velocity of the flow at sensors (n, 2) in the frames of their carriers (n,)."""
+def sense(task: Task, fields: Fields, bodies: Bodies, sensors: Sensors, box: Box) -> None:
+    """Note the velocity of the flow at the sensors."""
+    u, v, h, sides = fields.u, fields.v, box.h, box.sides
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     n = task.b
-    for m in range(len(carriers)):
-        x, y = sensor_point(state[n, carriers[m]], sensors[m])
+    for m in range(len(sensors.carriers)):
+        x, y = sensor_point(bodies.state[n, sensors.carriers[m]], sensors.points[m])
         x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
-        sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
+        sensors.velocity[n, m, 0], sensors.velocity[n, m, 1] = velocity_at(u[n], v[n], x, y, h)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowsim.backend.cpu.compiling import Task, sweep
+from flowsim.kernels.records import Bodies, Box, Clock
 from flowsim.kernels.time import begin, end
 
 Array = Any
@@ -13,20 +14,20 @@ Array = Any
 @sweep
 def begin_step(
     task: Task,
-    clock: Array,
-    state: Array,
-    h: float,
+    clock: Clock,
+    bodies: Bodies,
+    box: Box,
     cfl: float,
     stable_decay: float,
     multistep: bool,
 ) -> None:
     """See :func:`flowsim.kernels.time.begin`."""
     b = task.b
-    begin(clock[b], state[b], h, cfl, stable_decay, multistep)
+    begin(clock.columns[b], bodies.state[b], box.h, cfl, stable_decay, multistep)
 
 
 @sweep
-def end_step(task: Task, clock: Array, steps: Array, flags: Array, state: Array) -> None:
+def end_step(task: Task, clock: Clock, bodies: Bodies) -> None:
     """See :func:`flowsim.kernels.time.end`."""
     b = task.b
-    end(b, clock, steps, flags, state)
+    end(b, clock, bodies.state)

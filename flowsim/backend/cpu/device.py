@@ -93,7 +93,7 @@ class Device:
         """Note the size of a simulation; the memory of the host is left to the operating system."""
         self._cells = grid.nx * grid.ny
 
-    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike, flags: Array) -> Array:
+    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
         """Return room for the largest speed of each block."""
         return self.zeros((batch, BLOCKS_A_THREAD * self.threads), dtype)
 

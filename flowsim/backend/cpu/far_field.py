@@ -27,6 +27,7 @@ from flowsim.kernels.far_field import (
     turn,
 )
 from flowsim.kernels.layout import DT
+from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
 
@@ -136,8 +137,7 @@ def _lack(
 def _induce(
     u: Array,
     side: int,
-    sides: Array,
-    h: float,
+    box: Box,
     spacing: int,
     vortices: Array,
     lacks: Array,
@@ -145,6 +145,7 @@ def _induce(
     points: Array,
 ) -> None:
     """Write the velocity normal to a side at the points along it, ``spacing`` cells apart."""
+    h, sides = box.h, box.sides
     nx, ny = u.shape[0] - 2 * G, u.shape[1] - 2 * G
     is_x = normal_to_x(side)
     for point in range(points_along(ny if is_x else nx, spacing)):
@@ -162,17 +163,7 @@ def _induce(
 
 @sweep
 def far_field(
-    task: Task,
-    u: Array,
-    v: Array,
-    given: Array,
-    sides: Array,
-    stream: Array,
-    clock: Array,
-    moves: bool,
-    h: float,
-    spacing: int,
-    room: FarField,
+    task: Task, fields: Fields, clock: Clock, box: Box, moves: bool, spacing: int, room: FarField
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow: the stream, and what vorticity induces.
 
@@ -180,11 +171,13 @@ def far_field(
     multipoles up to the second order. It is found at points ``spacing`` cells apart, with a cubic between them. What
     has left travels with the stream, unless the flow settles (not ``moves``).
     """
+    u, v, sides, given = fields.u, fields.v, box.sides, box.given
+    h, stream = box.h, box.stream
     real = u.dtype.type
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     b = task.b
     vortices, lacks, points = room.vortices[b], room.lacks[b], room.points[b]
-    first, dt = vortices.shape[1] - DEPARTED, clock[b, DT] if moves else 0.0
+    first, dt = vortices.shape[1] - DEPARTED, clock.columns[b, DT] if moves else 0.0
     length = block_size(spacing) * h
     carry_departed(vortices, first, sides, stream, dt, room.excess[b], length, nx, ny, h)
     _gather(u[b], v[b], nx, ny, h, spacing, vortices, room.sums[b])
@@ -198,9 +191,8 @@ def far_field(
     for side in range(SIDES):
         if sides[side] != FAR_FIELD:
             continue
-        _induce(
-            u[b], side, sides, h, spacing, vortices, lacks, excess / max(outflows(sides), 1), points
-        )
+        excess_each = excess / max(outflows(sides), 1)
+        _induce(u[b], side, box, spacing, vortices, lacks, excess_each, points)
         component = 0 if normal_to_x(side) else 1
         cells = ny if component == 0 else nx
         for low in range(points_along(cells, spacing) - 3):

@@ -19,11 +19,13 @@ from flowsim.kernels.cell import (
     velocity_at,
 )
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.records import Box, Clock, Fields
 from flowsim.kernels.time import note_speed
 
 Array = Any
 
 
+# rows one by one: of an array of rows LLVM does not see that they lie apart, and makes no vectors
 @row_loop
 def _flux_between_rows(
     out: Array, c0: Array, c1: Array, f: Array, i: int, j0: int, n: int, per_12: Any, nu_per_h: Any
@@ -45,6 +47,7 @@ def _flux_along_row(
         out[j] = flux(HALF * (c0[j] + c1[j]), f[k - 2], f[k - 1], f[k], f[k + 1], per_12, nu_per_h)
 
 
+# rows one by one: of an array of rows LLVM does not see that they lie apart, and makes no vectors
 @row_loop
 def _advance_row(
     new: Array,
@@ -72,33 +75,23 @@ def _advance_row(
 
 
 @divided
-def predict(
-    task: Task,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    old_u: Array,
-    old_v: Array,
-    p: Array,
-    sides: Array,
-    clock: Array,
-    h: float,
-    rows: Array,
-) -> None:
+def predict(task: Task, fields: Fields, clock: Clock, box: Box, rows: Array) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. ``rows`` (workers, 5, n)
-    is room for rows of fluxes, n > ny + 1.
+    The rates of the previous step make way for those of this one. ``rows`` (workers, 5, n) is room for rows of fluxes,
+    n > ny + 1.
     """
+    u, v, p, h, sides = fields.u, fields.v, fields.pressure, box.h, box.sides
+    new_u, new_v, old_u, old_v = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     i_first = 0 if sides[LEFT] == PERIODIC else 1
     periodic_y = sides[BOTTOM] == PERIODIC
     b = task.b
-    dt, nu = clock[b, DT], clock[b, VISCOSITY]
-    step, r, nu_per_h, dth = real(dt), real(clock[b, RATIO]), real(nu / h), real(dt / h)
+    now = clock.columns[b]
+    dt, nu = now[DT], now[VISCOSITY]
+    step, r, nu_per_h, dth = real(dt), real(now[RATIO]), real(nu / h), real(dt / h)
     ub, vb, pb = u[b], v[b], p[b]
     fluxes = rows[task.worker]
     across = fluxes[4]
@@ -183,18 +176,7 @@ def fastest_cell(west: Array, east: Array, across: Array, last: Any, n: int) -> 
 
 @divided
 def correct(
-    task: Task,
-    new_u: Array,
-    new_v: Array,
-    u: Array,
-    v: Array,
-    phi: Array,
-    p: Array,
-    sides: Array,
-    clock: Array,
-    h: float,
-    keep_pressure: bool,
-    speeds: Array,
+    task: Task, fields: Fields, clock: Clock, box: Box, keep_pressure: bool, speeds: Array
 ) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and find the fastest cell of each block.
 
@@ -202,13 +184,15 @@ def correct(
     receives infinity where a velocity is not finite. The last row of a block is left to :func:`find_speed`, because the
     faces behind it may be another thread's.
     """
+    u, v, new_u, new_v = fields.u, fields.v, fields.new_u, fields.new_v
+    phi, p, sides = fields.phi, fields.pressure, box.sides
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     # phi is zero on an open side, half a cell from the centres
     low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
     low_y, high_y = real(2 if sides[BOTTOM] == OPEN else 0), real(2 if sides[TOP] == OPEN else 0)
     b = task.b
-    scale = real(h / clock[b, DT]) if keep_pressure else real(0)
+    scale = real(box.h / clock.columns[b, DT]) if keep_pressure else real(0)
     start, stop = rows_of(task, 0, nx)
     fastest, total = real(0), real(0)
     for i in range(start, stop):
@@ -250,10 +234,9 @@ def correct(
 
 
 @sweep
-def find_speed(
-    task: Task, u: Array, v: Array, sides: Array, speeds: Array, clock: Array, flags: Array
-) -> None:
+def find_speed(task: Task, fields: Fields, clock: Clock, box: Box, speeds: Array) -> None:
     """Find the fastest cell from that of each block and the last rows of all, and who has blown up."""
+    u, v, sides = fields.u, fields.v, box.sides
     b, nx, ny = task.b, u.shape[1] - 2 * G, u.shape[2] - 2 * G
     fastest, total = 0.0, 0.0
     for block in range(task.blocks):
@@ -264,7 +247,7 @@ def find_speed(
         row_max, row_sum = fastest_cell(u[b, k], east, v[b, k], last, ny)
         fastest = max(fastest, float(row_max), float(speeds[b, block]))
         total += float(row_sum)
-    note_speed(b, fastest if math.isfinite(total) else math.inf, clock, flags)
+    note_speed(b, fastest if math.isfinite(total) else math.inf, clock)
 
 
 @row_loop
@@ -274,11 +257,11 @@ def _copy(source: Array, target: Array) -> None:
 
 
 @sweep
-def copy_velocity(task: Task, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+def copy_velocity(task: Task, fields: Fields) -> None:
     """Copy u, v to new_u, new_v."""
-    for i in range(u.shape[1]):
-        _copy(u[task.b, i], new_u[task.b, i])
-        _copy(v[task.b, i], new_v[task.b, i])
+    for i in range(fields.u.shape[1]):
+        _copy(fields.u[task.b, i], fields.new_u[task.b, i])
+        _copy(fields.v[task.b, i], fields.new_v[task.b, i])
 
 
 @sweep

@@ -10,6 +10,7 @@ from flowsim.backend.cpu.compiling import Task, inner, row_loop, sweep
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.forcing import FORCE_X, FORCE_Y, TARGET_X, TARGET_Y, hold_mean, is_held
 from flowsim.kernels.layout import DT
+from flowsim.kernels.records import Clock, Fields, Forcing
 
 Array = Any
 
@@ -56,17 +57,12 @@ def _push(new: Array, force: float, fields: Array | None, b: int, dt: float) -> 
 
 
 @sweep
-def push(
-    task: Task, u: Array, v: Array, new_u: Array, new_v: Array, forcing: Any, clock: Array
-) -> None:
-    """Let the force act on new_u and new_v, after it was found from the mean velocity where it is to hold that.
-
-    ``forcing`` is a :class:`flowsim.backend.records.Forcing`.
-    """
+def push(task: Task, fields: Fields, clock: Clock, forcing: Forcing) -> None:
+    """Let the force act on new_u and new_v, after it was found from the mean velocity where it is to hold that."""
     b = task.b
-    columns, dt = forcing.columns[b], clock[b, DT]
-    mean_x = _mean(u[b]) if is_held(columns[TARGET_X]) else 0.0
-    mean_y = _mean(v[b]) if is_held(columns[TARGET_Y]) else 0.0
+    columns, dt = forcing.columns[b], clock.columns[b, DT]
+    mean_x = _mean(fields.u[b]) if is_held(columns[TARGET_X]) else 0.0
+    mean_y = _mean(fields.v[b]) if is_held(columns[TARGET_Y]) else 0.0
     hold_mean(columns, mean_x, mean_y, dt)
-    _push(new_u[b], columns[FORCE_X], forcing.along_x, b, dt)
-    _push(new_v[b], columns[FORCE_Y], forcing.along_y, b, dt)
+    _push(fields.new_u[b], columns[FORCE_X], forcing.along_x, b, dt)
+    _push(fields.new_v[b], columns[FORCE_Y], forcing.along_y, b, dt)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flowsim.backend.cpu.compiling import Task, inner, sweep
+from flowsim.backend.cpu.shares import Place
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import within, wrapped
@@ -24,24 +25,23 @@ from flowsim.kernels.jets import (
 )
 from flowsim.kernels.layout import ANGLE, X, Y
 from flowsim.kernels.mass_balance import balance_sides
+from flowsim.kernels.records import Bodies, Box, Fields
 
 Array = Any
 
 
 @inner
 def weigh_jets(
-    jets: Any, n: int, k: int, where: Any, angle: float, shares: Array, grip: Any, h: float, sides: Array
-) -> tuple[float, float, float]:  # fmt: skip
-    """Return what the jets of body k add to the sums of w f and of the moments of w f, and note their momentum.
-
-    ``where`` is what :func:`flowsim.kernels.body_geometry.locate_body` says of the body.
-    """
+    jets: Any, place: Place, shares: Array, grip: Any, h: float, sides: Array
+) -> tuple[float, float, float]:
+    """Return what the jets of a body add to the sums of w f and of the moments of w f, and note their momentum."""
     px, py, turn = 0.0, 0.0, 0.0
     if jets is None:
         return px, py, turn
-    x, y, xc, yc, _ = where
+    n, k = place.n, place.k
+    x, y, xc, yc, _ = place.where
     nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
-    cos, sin = math.cos(angle), math.sin(angle)
+    cos, sin = math.cos(place.angle), math.sin(place.angle)
     for j in range(len(jets.kinds)):
         if jets.kinds[j, BODY] != k:
             continue
@@ -76,15 +76,16 @@ def weigh_jets(
 
 @inner
 def add_jets(
-    jets: Any, n: int, k: int, where: Any, angle: float, u: Array, v: Array, shares: Array, h: float, sides: Array
-) -> None:  # fmt: skip
-    """Penalise u and v under body k towards the velocity of its jets, on top of the motion of the body."""
+    jets: Any, place: Place, u: Array, v: Array, shares: Array, h: float, sides: Array
+) -> None:
+    """Penalise u and v under a body towards the velocity of its jets, on top of the motion of the body."""
     if jets is None:
         return
-    x, y, _, _, _ = where
+    n, k = place.n, place.k
+    x, y, _, _, _ = place.where
     nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
     real = u.dtype.type
-    cos, sin = math.cos(angle), math.sin(angle)
+    cos, sin = math.cos(place.angle), math.sin(place.angle)
     for j in range(len(jets.kinds)):
         rate = jets.state[n, j, FLOW_RATE]
         if jets.kinds[j, BODY] != k or rate == 0.0:
@@ -104,15 +105,17 @@ def add_jets(
 
 
 @sweep
-def subtract_sources(task: Task, d: Array, jets: Any, state: Array, h: float, sides: Array) -> None:
+def subtract_sources(task: Task, d: Array, bodies: Bodies, box: Box) -> None:
     """Subtract the sources of the jets from h div u at the cell centres."""
+    jets: Any = bodies.jets
+    h, sides = box.h, box.sides
     n, nx, ny = task.b, d.shape[1], d.shape[2]
     real = d.dtype.type
     for j in range(len(jets.kinds)):
         rate = jets.state[n, j, FLOW_RATE]
         if rate == 0.0:
             continue
-        body = state[n, jets.kinds[j, BODY]]
+        body = bodies.state[n, jets.kinds[j, BODY]]
         x, y = within(body[X], nx * h, sides[LEFT]), within(body[Y], ny * h, sides[BOTTOM])
         frame = jet_frame(jets, j, x, y, math.cos(body[ANGLE]), math.sin(body[ANGLE]))
         i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
@@ -122,8 +125,9 @@ def subtract_sources(task: Task, d: Array, jets: Any, state: Array, h: float, si
 
 
 @sweep
-def balance_jets(task: Task, new_u: Array, new_v: Array, jets: Any, sides: Array, h: float) -> None:
+def balance_jets(task: Task, fields: Fields, bodies: Bodies, box: Box) -> None:
     """Let what jets blow in out through the sides, as :func:`update_sides` does with what else does not balance."""
-    nx, ny = new_u.shape[1] - 2 * G, new_u.shape[2] - 2 * G
-    new = new_u.reshape(-1), new_v.reshape(-1)
-    balance_sides(task.b, new, nx, ny, sides, -net_flow_rate(jets, task.b) / h, 0, 1)
+    nx, ny = fields.new_u.shape[1] - 2 * G, fields.new_u.shape[2] - 2 * G
+    new = fields.new_u.reshape(-1), fields.new_v.reshape(-1)
+    net = -net_flow_rate(bodies.jets, task.b) / box.h
+    balance_sides(task.b, new, nx, ny, box.sides, net, 0, 1)

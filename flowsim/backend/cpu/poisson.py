@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,35 @@ from flowsim.backend.cpu.lanes import LANES, load, store
 from flowsim.backend.cpu.transform import ROWS, TransformTables, buffer_size, change_rows
 from flowsim.backend.poisson import PoissonPlan
 from flowsim.kernels.cell import line_of_constants
+from flowsim.kernels.records import Bodies, Box, Fields
 
 Array = Any
 
 GROUP = 4 * LANES
 """Systems that are solved together: enough that one is not waited for, and their rows fit the registers."""
+
+
+class Systems(NamedTuple):
+    """The systems along x: tables of :class:`flowsim.backend.poisson.PoissonPlan`, their rows padded, and the sides.
+
+    Attributes
+    ----------
+    pivots, closure, closure_pivot : (rows, modes)
+    periodic : bool
+        In x.
+    constant : bool
+        Whether mode 0 has no pivots.
+    held_low, held_high : bool
+        Whether phi is zero on the left and on the right side.
+    """
+
+    pivots: NDArray[np.floating]
+    closure: NDArray[np.floating]
+    closure_pivot: NDArray[np.floating]
+    periodic: bool
+    constant: bool
+    held_low: bool
+    held_high: bool
 
 
 class PressureSolver:
@@ -55,29 +79,34 @@ class PressureSolver:
     ) -> None:
         plan = PoissonPlan.build(nx, ny, periodic, held, dtype)
         self._tables = TransformTables.build(ny, periodic[1], held[2], dtype)
-        tables = _pad(plan.pivots), _pad(plan.closure), _pad(plan.closure_pivot[None])
-        self._systems = (*tables, periodic[0], plan.constant, held[0], held[1])
+        self._systems = Systems(
+            pivots=_pad(plan.pivots),
+            closure=_pad(plan.closure),
+            closure_pivot=_pad(plan.closure_pivot[None]),
+            periodic=periodic[0],
+            constant=plan.constant,
+            held_low=held[0],
+            held_high=held[1],
+        )
         self._modes = device.zeros((batch, nx, _padded(ny)), dtype)
         self._mode_zero = device.zeros((batch, nx), np.float64)
         self._buffers = device.zeros((device.threads, buffer_size(ny)), dtype)
 
-    def solve_divergence(
-        self, active: Array, u: Array, v: Array, phi: Array, sides: Array, sources: Any = None
-    ) -> None:
-        """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v.
+    def solve_divergence(self, active: Array, fields: Fields, bodies: Bodies, box: Box) -> None:
+        """Write to phi the potential whose gradient, on unit spacing, has the divergence of the new velocity.
 
-        Less that of the ``sources`` of jets: their table, the states of the bodies, h.
+        Less that of the sources of jets.
         """
-        divergence(active, u, v, phi, sides)
-        if sources is not None:
-            subtract_sources(active, phi, *sources, sides)
-        self.solve(active, phi)
+        divergence(active, fields.new_u, fields.new_v, fields.phi, box.sides)
+        if bodies.jets is not None:
+            subtract_sources(active, fields.phi, bodies, box)
+        self.solve(active, fields.phi)
 
     def solve(self, active: Array, d: NDArray[np.floating]) -> None:
         """Replace ``d`` (B, nx, ny) by phi for the ``active`` simulations, both of zero mean if phi is held nowhere."""
         modes, room = self._modes, (self._buffers, self._tables)
         transform(active, d, modes, *room, False)
-        solve_systems(active, modes, self._mode_zero, *self._systems)
+        solve_systems(active, modes, self._mode_zero, self._systems)
         transform(active, modes, d, *room, True)
 
 
@@ -181,22 +210,12 @@ def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
 
 
 @divided
-def solve_systems(
-    task: Task,
-    modes: Array,
-    zero: Array,
-    pivots: Array,
-    closure: Array,
-    closure_pivot: Array,
-    periodic: bool,
-    constant: bool,
-    held_low: bool,
-    held_high: bool,
-) -> None:
+def solve_systems(task: Task, modes: Array, zero: Array, systems: Systems) -> None:
     """Solve the systems along x of :class:`flowsim.backend.poisson.PoissonPlan` in place, mode by mode.
 
     ``zero`` (B, nx) float64 is room for the mode that has no pivots, if it is ``constant``.
     """
+    pivots, closure, closure_pivot, periodic, constant, held_low, held_high = systems
     nx, pitch = modes.shape[1], modes.shape[2]
     n = nx - 1 if periodic else nx
     s = task.b

@@ -9,76 +9,53 @@ from flowsim.kernels.layout import RUNNING
 from flowsim.kernels.recording import (
     DUE,
     REFERENCE,
+    Log,
+    Reference,
     add_loads,
     pressure_in,
+    probe_column,
     write_flow_and_bodies,
     write_probe,
 )
 from flowsim.kernels.recording import look as look_at
+from flowsim.kernels.records import Bodies, Clock, Fields
 
 Array = Any
 
 
 @sweep
 def look(
-    task: Task,
-    clock: Array,
-    steps: Array,
-    flags: Array,
-    schedule: Array,
-    u: Array,
-    v: Array,
-    p: Array,
-    cells: Array,
-    head: float,
-    level: float,
-    pauses: bool,
+    task: Task, clock: Clock, fields: Fields, schedule: Array, reference: Reference, pauses: bool
 ) -> None:
-    """See :func:`flowsim.kernels.recording.look`; with ``pauses``, a flow that is to be measured waits for the host.
-
-    The pressure of reference is the mean of p + ``head`` |u|^2 over ``cells`` (n, 2), less ``level``.
-    """
-    b = task.b
-    if look_at(b, clock, steps, schedule):
+    """See :func:`flowsim.kernels.recording.look`; with ``pauses``, a flow that is to be measured waits for the host."""
+    b, cells = task.b, reference.cells
+    if look_at(b, clock, schedule):
+        u, v, p = fields.u[b], fields.v[b], fields.pressure[b]
         total = 0.0
         for n in range(len(cells)):
-            total += pressure_in(u[b], v[b], p[b], cells[n], head)
-        schedule[b, REFERENCE] = total / len(cells) - level
+            total += pressure_in(u, v, p, cells[n], reference.head)
+        schedule[b, REFERENCE] = total / len(cells) - reference.level
         if pauses:
-            flags[RUNNING, b] = False
+            clock.flags[RUNNING, b] = False
 
 
 @sweep
 def record(
-    task: Task,
-    clock: Array,
-    steps: Array,
-    flags: Array,
-    schedule: Array,
-    u: Array,
-    v: Array,
-    p: Array,
-    state: Array,
-    probes: Array,
-    h: float,
-    sums: Array,
-    rows: Array,
-    count: Array,
+    task: Task, clock: Clock, fields: Fields, bodies: Bodies, h: float, schedule: Array, log: Log
 ) -> None:
-    """Write a row (B, n, columns) for a flow that is to be measured; a flow whose rows are full waits for the host.
-
-    ``count`` (B,) is how many there are, ``sums`` (B, K, 4) the integrals of the loads since the last row.
-    """
-    b = task.b
-    add_loads(schedule[b], state[b], sums[b])
+    """Write a row for a flow that is to be measured; a flow whose rows are full waits for the host."""
+    b, state = task.b, bodies.state
+    add_loads(schedule[b], state[b], log.sums[b])
     if schedule[b, DUE] == 0.0:
         return
-    number = min(count[b], rows.shape[1] - 1)
-    row = rows[b, number]
-    write_flow_and_bodies(b, schedule, clock, steps, state[b], sums[b], row)
+    u, v, p = fields.u[b], fields.v[b], fields.pressure[b]
+    number = min(log.count[b], log.rows.shape[1] - 1)
+    row = log.rows[b, number]
+    write_flow_and_bodies(b, schedule, clock, state[b], log.sums[b], row)
     reference = schedule[b, REFERENCE]
-    for m in range(len(probes)):
-        write_probe(m, state.shape[1], reference, u[b], v[b], p[b], probes[m], h, row)
-    count[b] = number + 1
-    if count[b] == rows.shape[1]:
-        flags[RUNNING, b] = False
+    for m in range(len(log.probes)):
+        at = probe_column(m, state.shape[1])
+        write_probe(at, reference, u, v, p, log.probes[m], h, row)
+    log.count[b] = number + 1
+    if log.count[b] == log.rows.shape[1]:
+        clock.flags[RUNNING, b] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,18 @@ from flowsim.kernels.cell import mask, penalized_share
 from flowsim.kernels.distances import TABLE, signed_distance
 from flowsim.kernels.layout import ANGLE, AXIS_A, AXIS_B, SHAPE, SIDE, START
 from flowsim.kernels.midline import bends, midline_distance
+from flowsim.kernels.records import Bodies, Box
 
 Array = Any
+
+
+class Place(NamedTuple):
+    """Where body k of simulation n is: its angle, and what :func:`flowsim.kernels.body_geometry.locate_body` says."""
+
+    n: int
+    k: int
+    angle: float
+    where: Any
 
 
 @inner
@@ -75,22 +85,19 @@ def _solid_shares(share: Array, distances: Array, n: int, h: float, grip: Any) -
 def write_shares(
     share: Array,
     along_x: bool,
-    where: Any,
-    angle: float,
+    place: Place,
     bodies: Any,
-    n: int,
-    k: int,
     h: float,
     grip: Any,
     diffusion: float,
     rows: Array,
 ) -> None:
-    """Write the penalised share of every face of u (``along_x``) or v in the window of body k of simulation n.
+    """Write the penalised share of every face of u (``along_x``) or v in the window of a body.
 
-    ``where`` is what :func:`flowsim.kernels.body_geometry.locate_body` says of it, and ``rows`` room for the distances
-    of three rows, each a point longer than the window at both ends.
+    ``rows`` is room for the distances of three rows, each a point longer than the window at both ends.
     """
-    x, y, _, _, (i0, i1, j0, j1) = where
+    n, k, angle = place.n, place.k, place.angle
+    x, y, _, _, (i0, i1, j0, j1) = place.where
     dx, dy = (0.0, 0.5) if along_x else (0.5, 0.0)
     nx, ny = share.shape[0] - 2 * G, share.shape[1] - 2 * G
     turn, count = (math.cos(angle), math.sin(angle)), j1 - j0 + 2
@@ -125,26 +132,21 @@ def write_shares(
 def resolve_overlap(
     share: Array,
     along_x: bool,
-    where: Any,
-    bodies: Any,
-    n: int,
+    place: Place,
     rank: int,
-    states: Array,
-    h: float,
+    bodies: Bodies,
+    box: Box,
     grip: Any,
-    sides: Array,
-    contact: Array,
 ) -> None:
-    """Take from the shares of a body what the less movable ones before it claim, and note what it touches.
-
-    ``states`` are those of all bodies of simulation n, ``contact`` is what each of them touches.
-    """
-    x, y, _, _, (i0, i1, j0, j1) = where
+    """Take from the shares of the body of a rank what less movable ones claim, and note what it touches."""
+    n, table, h, sides = place.n, bodies.table, box.h, box.sides
+    states, contact = bodies.state[n], bodies.contact[n]
+    x, y, _, _, (i0, i1, j0, j1) = place.where
     dx, dy = (0.0, 0.5) if along_x else (0.5, 0.0)
     nx, ny = share.shape[0] - 2 * G, share.shape[1] - 2 * G
-    k = bodies.order[rank]
+    k = table.order[rank]
     cos, sin = math.cos(states[k, ANGLE]), math.sin(states[k, ANGLE])
-    bent = bends(bodies.midlines, bodies, k)
+    bent = bends(table.midlines, table, k)
     for i in range(i0, i1):
         px, f = (i + dx) * h, wrapped(i, nx) + G
         for j in range(j0, j1):
@@ -152,9 +154,9 @@ def resolve_overlap(
             if bent and share[f, g] == 0.0:
                 continue  # its box is large, and what it covers little
             py = (j + dy) * h
-            own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
+            own = body_distance(table, n, k, px - x, py - y, cos, sin)
             claimed = claimed_by_others(
-                n, rank, bodies, px, py, own, states, h, nx, ny, sides, contact
+                n, rank, table, px, py, own, states, h, nx, ny, sides, contact
             )
             if claimed > 0.0:
                 share[f, g] = min(share[f, g], penalized_share(max(1.0 - claimed, 0.0), grip))

@@ -11,16 +11,15 @@ from flowsim.kernels.cell import HALF, OPEN, adams_bashforth, flux, open_side_ra
 from flowsim.kernels.ghosts import fill_normal, fill_tangential
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
 from flowsim.kernels.mass_balance import balance_sides, set_sides
+from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
 
 
 @sweep
-def fill_ghosts(task: Task, u: Array, v: Array, sides: Array, given: Array) -> None:
-    """Fill the ghost points of u and v (B, nx + 2G, ny + 2G) from the sides of the box.
-
-    ``given`` (B, 4, 2, n) is the velocity (u, v) on each side, at the padded indices of the faces there.
-    """
+def fill_ghosts(task: Task, fields: Fields, box: Box) -> None:
+    """Fill the ghost points of u and v from the sides of the box."""
+    u, v, sides, given = fields.u, fields.v, box.sides, box.given
     wide, high = u.shape[1], u.shape[2]
     nx, ny = wide - 2 * G, high - 2 * G
     flat_u, flat_v = u.reshape(-1), v.reshape(-1)
@@ -55,27 +54,17 @@ def fill_ghosts(task: Task, u: Array, v: Array, sides: Array, given: Array) -> N
 
 
 @sweep
-def predict_open_sides(
-    task: Task,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    old_u: Array,
-    old_v: Array,
-    p: Array,
-    sides: Array,
-    given: Array,
-    clock: Array,
-    h: float,
-) -> None:
+def predict_open_sides(task: Task, fields: Fields, clock: Clock, box: Box) -> None:
     """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
+    u, v, p, h, sides, given = fields.u, fields.v, fields.pressure, box.h, box.sides, box.given
+    new_u, new_v, old_u, old_v = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
     real = u.dtype.type
     nx, ny = p.shape[1], p.shape[2]
     per_12, per_h = real(1.0 / 12.0), real(1.0 / h)
     b = task.b
-    dt, nu_per_h = clock[b, DT], real(clock[b, VISCOSITY] / h)
-    step, r, two_dth = real(dt), real(clock[b, RATIO]), real(2.0 * dt / h)
+    now = clock.columns[b]
+    dt, nu_per_h = now[DT], real(now[VISCOSITY] / h)
+    step, r, two_dth = real(dt), real(now[RATIO]), real(2.0 * dt / h)
     for side in range(SIDES):
         if sides[side] != OPEN:
             continue
@@ -110,20 +99,12 @@ def predict_open_sides(
 
 
 @sweep
-def update_sides(
-    task: Task,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    sides: Array,
-    given: Array,
-    clock: Array,
-    h: float,
-) -> None:
+def update_sides(task: Task, fields: Fields, clock: Clock, box: Box) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
+    u, v, new_u, new_v, sides = fields.u, fields.v, fields.new_u, fields.new_v, box.sides
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     old, new = (u.reshape(-1), v.reshape(-1)), (new_u.reshape(-1), new_v.reshape(-1))
     b = task.b
-    net = set_sides(b, old, new, nx, ny, sides, given, clock[b, DT], h, 0, 1)
+    dt = clock.columns[b, DT]
+    net = set_sides(b, old, new, nx, ny, sides, box.given, dt, box.h, 0, 1)
     balance_sides(b, new, nx, ny, sides, net, 0, 1)

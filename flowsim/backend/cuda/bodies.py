@@ -18,7 +18,6 @@ from flowsim.backend.cuda.windows import (
     sum_parts,
     with_face,
 )
-from flowsim.bodies.table import BodyTable
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import (
@@ -39,6 +38,7 @@ from flowsim.kernels.layout import (
 )
 from flowsim.kernels.midline import bend as bend_midline
 from flowsim.kernels.midline import note_box
+from flowsim.kernels.records import Bodies, Box, Clock, Fields, Sensors
 from flowsim.kernels.rigid import RIGID, follow_fluid
 
 Array = Any
@@ -57,9 +57,10 @@ def _bend(active: Array, bodies: Any, gait: Array, form: Array, clock: Array, mo
             note_box(nodes, line, bodies.boxes[n, k])
 
 
-def bend(active: Array, *arguments: Any) -> None:
+def bend(active: Array, bodies: Bodies, clock: Clock, moves: bool) -> None:
     """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
-    _bend.launch((len(active),), (32 if not SIMULATED else 2,), active, *arguments)
+    arrays = bodies.table, bodies.gait, bodies.form, clock.columns
+    _bend.launch((len(active),), (32 if not SIMULATED else 2,), active, *arrays, moves)
 
 
 @Kernel
@@ -108,15 +109,18 @@ def _follow_light_bodies(
 
 
 def follow_light_bodies(
-    active: Array, room: BodyRoom, u: Array, v: Array, shares: Array, bodies: BodyTable, state: Array, clock: Array,
-    h: float, sides: Array,
-) -> None:  # fmt: skip
+    active: Array, fields: Fields, bodies: Bodies, clock: Clock, box: Box, room: BodyRoom
+) -> None:
     """Find the rigid motion of the fluid under every body that is lighter than it, and its rate."""
     batch, count, _, parts = room.sums.shape
+    table, state, h = bodies.table, bodies.state, box.h
     _weigh_light_bodies.launch(
-        (parts, count, batch), (THREADS,), active, u, v, bodies, state, h, sides, room
+        (parts, count, batch), (THREADS,), active, fields.u, fields.v, table, state, h, box.sides,
+        room,
+    )  # fmt: skip
+    _follow_light_bodies.launch(
+        (count, batch), (WARP,), active, table, state, clock.columns, h, room
     )
-    _follow_light_bodies.launch((count, batch), (WARP,), active, bodies, state, clock, h, room)
 
 
 @Kernel
@@ -138,34 +142,28 @@ def _cover(active: Array, chi: Array, bodies: Any, state: Array, h: float, sides
         cuda.syncthreads()
 
 
-def cover(active: Array, chi: Array, *arguments: Any) -> None:
+def cover(active: Array, chi: Array, bodies: Bodies, box: Box) -> None:
     """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
     chi[:] = 0.0
+    arguments = bodies.table, bodies.state, box.h, box.sides
     _cover.launch((len(active),), (THREADS,), active, chi, *arguments)
 
 
 @Kernel
 def _sense(
-    active: Array,
-    u: Array,
-    v: Array,
-    state: Array,
-    sensors: Array,
-    carriers: Array,
-    h: float,
-    sides: Array,
-    sensed: Array,
+    active: Array, u: Array, v: Array, state: Array, sensors: Sensors, h: float, sides: Array
 ) -> None:
     n = cuda.blockIdx.x
     if not active[n]:
         return
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    for m in range(cuda.threadIdx.x, len(carriers), cuda.blockDim.x):
-        x, y = sensor_point(state[n, carriers[m]], sensors[m])
+    for m in range(cuda.threadIdx.x, len(sensors.carriers), cuda.blockDim.x):
+        x, y = sensor_point(state[n, sensors.carriers[m]], sensors.points[m])
         x, y = within(x, nx * h, sides[LEFT]), within(y, ny * h, sides[BOTTOM])
-        sensed[n, m, 0], sensed[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
+        sensors.velocity[n, m, 0], sensors.velocity[n, m, 1] = velocity_at(u[n], v[n], x, y, h)
 
 
-def sense(active: Array, *arguments: Any) -> None:
-    """Write to ``sensed`` (B, n, 2) the velocity of the flow at sensors (n, 2) in the frames of their carriers (n,)."""
+def sense(active: Array, fields: Fields, bodies: Bodies, sensors: Sensors, box: Box) -> None:
+    """Note the velocity of the flow at the sensors."""
+    arguments = fields.u, fields.v, bodies.state, sensors, box.h, box.sides
     _sense.launch((len(active),), (32 if not SIMULATED else 4,), active, *arguments)

@@ -8,6 +8,7 @@ from typing import Any
 from numba import cuda
 
 from flowsim.backend.cuda.launching import THREADS, Kernel
+from flowsim.kernels.records import Bodies, Box, Clock
 from flowsim.kernels.time import begin, end
 
 Array = Any
@@ -16,7 +17,7 @@ Array = Any
 @Kernel
 def _begin(
     active: Array,
-    clock: Array,
+    clock: Clock,
     state: Array,
     h: float,
     cfl: float,
@@ -25,21 +26,31 @@ def _begin(
 ) -> None:
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        begin(clock[b], state[b], h, cfl, stable_decay, multistep)
+        begin(clock.columns[b], state[b], h, cfl, stable_decay, multistep)
 
 
 @Kernel
-def _end(active: Array, clock: Array, steps: Array, flags: Array, state: Array) -> None:
+def _end(active: Array, clock: Clock, state: Array) -> None:
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        end(b, clock, steps, flags, state)
+        end(b, clock, state)
 
 
-def begin_step(active: Array, *arguments: Any) -> None:
+def begin_step(
+    active: Array,
+    clock: Clock,
+    bodies: Bodies,
+    box: Box,
+    cfl: float,
+    stable_decay: float,
+    multistep: bool,
+) -> None:
     """See :func:`flowsim.kernels.time.begin`."""
-    _begin.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, *arguments)
+    blocks = (math.ceil(len(active) / THREADS),)
+    method = cfl, stable_decay, multistep
+    _begin.launch(blocks, (THREADS,), active, clock, bodies.state, box.h, *method)
 
 
-def end_step(active: Array, *arguments: Any) -> None:
+def end_step(active: Array, clock: Clock, bodies: Bodies) -> None:
     """See :func:`flowsim.kernels.time.end`."""
-    _end.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, *arguments)
+    _end.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, clock, bodies.state)

@@ -213,9 +213,9 @@ class Device:
         self._near.data.copy_to_host_async(self._host.ctypes.data, self._host.nbytes, self._stream)
         self._stream.synchronize()
 
-    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike, flags: Array) -> Speeds:
-        """Return where the largest speed of each simulation is found, and who has blown up."""
-        return Speeds(self.zeros((batch,), np.float64), self.zeros((batch,), np.int32), flags)
+    def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Speeds:
+        """Return where the largest speed of each simulation is found."""
+        return Speeds(self.zeros((batch,), np.float64), self.zeros((batch,), np.int32))
 
     def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> BodyRoom:
         """Return room for what the sweeps over bodies tell each other."""

@@ -29,6 +29,7 @@ from flowsim.kernels.far_field import (
     turn,
 )
 from flowsim.kernels.layout import DT
+from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
 
@@ -57,6 +58,7 @@ class FarField(NamedTuple):
     lacks: Array
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _gather(
     active: Array,
@@ -139,6 +141,7 @@ def _gather(
         vortices[b, 0, n], vortices[b, 1, n] = xm, ym
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _induce(
     active: Array,
@@ -195,25 +198,16 @@ def _induce(
 
 
 def far_field(
-    active: Array,
-    u: Array,
-    v: Array,
-    given: Array,
-    sides: Array,
-    stream: Array,
-    clock: Array,
-    moves: bool,
-    h: float,
-    spacing: int,
-    room: FarField,
+    active: Array, fields: Fields, clock: Clock, box: Box, moves: bool, spacing: int, room: FarField
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
+    u, v, h, sides, stream = fields.u, fields.v, box.h, box.sides, box.stream
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
     blocks = (batch, room.vortices.shape[2] - DEPARTED + SIDES + 1)
     flat = [field.reshape(-1) for field in (u, v)]
     # a warp for every sixteen rows of a block of vorticity: there are many blocks, and each waits for its own sums
     warps = max(1, min(block_size(spacing) // 16, THREADS // WARP))
-    arguments = (active, u, v, *flat, h, spacing, sides, stream, clock, moves, *room)
+    arguments = (active, u, v, *flat, h, spacing, sides, stream, clock.columns, moves, *room)
     _gather.launch(blocks, (warps * WARP,), *arguments)
     pieces = -(-(max(nx, ny) + 2 * G) // (SPACINGS * spacing))
     _induce.launch(
@@ -221,7 +215,7 @@ def far_field(
         (THREADS,),
         active,
         *room,
-        given,
+        box.given,
         nx,
         ny,
         h,

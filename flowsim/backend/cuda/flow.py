@@ -36,6 +36,7 @@ from flowsim.kernels.cell import (
     velocity_at,
 )
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.records import Box, Clock, Fields
 from flowsim.kernels.time import note_speed
 
 Array = Any
@@ -45,12 +46,11 @@ WARPS = TILE[0] * TILE[1] // WARP
 class Speeds(NamedTuple):
     """Where the blocks of a sweep find the largest speed of each simulation.
 
-    The largest so far and how many blocks have brought theirs, zeros between sweeps; the flags of all simulations.
+    The largest so far and how many blocks have brought theirs, zeros between sweeps.
     """
 
     largest: Array
     arrived: Array
-    flags: Array
 
 
 @cuda.jit(device=True)
@@ -72,6 +72,7 @@ def rows_of_thread(nx: int, rows: int) -> tuple[int, int]:
     return first, min(first + rows, nx)
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _predict(
     active: Array,
@@ -137,32 +138,21 @@ def _predict(
         o, cell, below = o + e, cell + row, below + row
 
 
-def predict(
-    active: Array,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    old_u: Array,
-    old_v: Array,
-    p: Array,
-    sides: Array,
-    clock: Array,
-    h: float,
-    rows: None,
-) -> None:
+def predict(active: Array, fields: Fields, clock: Clock, box: Box, room: Any) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    ``old_u``, ``old_v`` hold the rates of the previous step and receive those of this one. Fluxes along x are handed
-    from row to row; those along y are found on either side of a face, which is cheaper than to share them.
+    The rates of the previous step make way for those of this one. Fluxes along x are handed from row to row; those
+    along y are found on either side of a face, which is cheaper than to share them.
     """
-    batch, nx, ny = p.shape
-    flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
+    batch, nx, ny = fields.pressure.shape
+    flat = [field.reshape(-1) for field in fields[:7]]  # from u to the pressure
     each = rows_each(nx, ny, batch)
     tiles = cell_blocks(nx, ny, batch, each)
-    _predict.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, 1.0 / h, each)
+    over_h, columns = 1.0 / box.h, clock.columns
+    _predict.launch(tiles, (*TILE, 1), active, *flat, nx, ny, box.sides, columns, over_h, each)
 
 
+# numbers, which stay in registers
 @cuda.jit(device=True)
 def write_outflow(
     u: Array,
@@ -230,6 +220,7 @@ def sign_along_y(j: int, sides: Array) -> int:
     return -1 if sides[BOTTOM] == OPEN and j % 2 == 1 else 1
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _correct(
     active: Array,
@@ -242,7 +233,7 @@ def _correct(
     nx: int,
     ny: int,
     sides: Array,
-    clock: Array,
+    clock: Clock,
     h: float,
     keep_pressure: bool,
     speeds: Speeds,
@@ -255,7 +246,7 @@ def _correct(
     first, stop = rows_of_thread(nx, rows)
     fastest = real(0)
     if first < nx and j < ny:
-        scale = real(h / clock[b, DT]) if keep_pressure else real(0)
+        scale = real(h / clock.columns[b, DT]) if keep_pressure else real(0)
         o, one, e = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(ny + 2 * G)
         corner, row = cell_index(b, first, 0, nx, ny), np.uint64(ny)
         cell, at = corner + np.uint64(j), corner + np.uint64(place_along_y(j, ny, sides))
@@ -327,48 +318,37 @@ def _correct(
 
 
 @cuda.jit(device=True)
-def _note_block(b: int, fastest: float, blocks: int, speeds: Speeds, clock: Array) -> None:
+def _note_block(b: int, fastest: float, blocks: int, speeds: Speeds, clock: Clock) -> None:
     """Join in the largest speed of a simulation; its last block notes it, and leaves all as it was before the first."""
     cuda.atomic.max(speeds.largest, b, fastest)
     cuda.threadfence()
     if cuda.atomic.add(speeds.arrived, b, 1) == blocks - 1:
         cuda.threadfence()
         # not from a cache
-        note_speed(b, cuda.atomic.max(speeds.largest, b, 0.0), clock, speeds.flags)
+        note_speed(b, cuda.atomic.max(speeds.largest, b, 0.0), clock)
         speeds.largest[b], speeds.arrived[b] = 0.0, 0
 
 
 def correct(
-    active: Array,
-    new_u: Array,
-    new_v: Array,
-    u: Array,
-    v: Array,
-    phi: Array,
-    p: Array,
-    sides: Array,
-    clock: Array,
-    h: float,
-    keep_pressure: bool,
-    speeds: Speeds,
+    active: Array, fields: Fields, clock: Clock, box: Box, keep_pressure: bool, speeds: Speeds
 ) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and find the fastest cell, who has blown up.
 
     ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
     ``keep_pressure``. A velocity that is not finite is of infinite speed.
     """
-    batch, nx, ny = p.shape
-    flat = [field.reshape(-1) for field in (new_u, new_v, u, v, phi, p)]
+    batch, nx, ny = fields.pressure.shape
+    velocity = fields.new_u, fields.new_v, fields.u, fields.v
+    flat = [field.reshape(-1) for field in (*velocity, fields.phi, fields.pressure)]
     each = rows_each(nx, ny, batch)
     tiles = cell_blocks(nx, ny, batch, each)
     _correct.launch(
-        tiles, (*TILE, 1), active, *flat, nx, ny, sides, clock, h, keep_pressure, speeds, each
-    )
+        tiles, (*TILE, 1), active, *flat, nx, ny, box.sides, clock, box.h, keep_pressure,
+        speeds, each,
+    )  # fmt: skip
 
 
-def find_speed(
-    active: Array, u: Array, v: Array, sides: Array, speeds: Speeds, clock: Array, flags: Array
-) -> None:
+def find_speed(active: Array, fields: Fields, clock: Clock, box: Box, speeds: Speeds) -> None:
     """Do nothing: :func:`correct` has noted the speed."""
 
 
@@ -380,10 +360,11 @@ def _copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array
         new_v[b, i, j] = v[b, i, j]
 
 
-def copy_velocity(active: Array, u: Array, v: Array, new_u: Array, new_v: Array) -> None:
+def copy_velocity(active: Array, fields: Fields) -> None:
     """Copy u, v to new_u, new_v."""
-    batch, wide, high = u.shape
-    _copy_velocity.launch(cell_blocks(wide, high, batch), (*TILE, 1), active, u, v, new_u, new_v)
+    batch, wide, high = fields.u.shape
+    blocks = cell_blocks(wide, high, batch)
+    _copy_velocity.launch(blocks, (*TILE, 1), active, *fields[:4])
 
 
 @Kernel

@@ -11,6 +11,7 @@ from flowsim.backend.cuda.launching import THREADS, TILE, Kernel, block_sums, ce
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.forcing import FORCE_X, FORCE_Y, TARGET_X, TARGET_Y, hold_mean, is_held
 from flowsim.kernels.layout import DT
+from flowsim.kernels.records import Clock, Fields, Forcing
 
 Array = Any
 
@@ -55,14 +56,13 @@ def _push_by_field(
         new_v[b, i + G, j + G] += step * along_y[b, i + G, j + G]
 
 
-def push(
-    active: Array, u: Array, v: Array, new_u: Array, new_v: Array, forcing: Any, clock: Array
-) -> None:
+def push(active: Array, fields: Fields, clock: Clock, forcing: Forcing) -> None:
     """Let the force act on new_u and new_v, as on the CPU."""
+    u, v, new = fields.u, fields.v, (fields.new_u, fields.new_v)
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    _hold.launch((batch,), (THREADS,), active, u, v, forcing.columns, clock)
+    _hold.launch((batch,), (THREADS,), active, u, v, forcing.columns, clock.columns)
     tiles = cell_blocks(nx + 1, ny + 1, batch), (*TILE, 1)
-    _push.launch(*tiles, active, new_u, new_v, forcing.columns, clock)
+    _push.launch(*tiles, active, *new, forcing.columns, clock.columns)
     if forcing.along_x is not None:
         field = forcing.along_x, forcing.along_y
-        _push_by_field.launch(*tiles, active, new_u, new_v, *field, clock)
+        _push_by_field.launch(*tiles, active, *new, *field, clock.columns)

@@ -29,6 +29,7 @@ from flowsim.kernels.jets import (
 from flowsim.kernels.jets import ramp_jets as ramp
 from flowsim.kernels.layout import ANGLE, DT, X, Y
 from flowsim.kernels.mass_balance import balance_sides
+from flowsim.kernels.records import Bodies, Box, Fields
 from flowsim.kernels.time import grip_of_step
 
 Array = Any
@@ -47,6 +48,7 @@ def ramp_jets(active: Array, jets: Any, clock: Array) -> None:
     _ramp_jets.launch((len(active),), (1,), active, jets, clock)
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _weigh_jets(
     active: Array, level: int, shares: Array, jets: Any, moves: bool, clock: Array,
@@ -93,6 +95,7 @@ def _weigh_jets(
             note_jet(jet, scale * scratch[3, 0], scale * scratch[4, 0], scale * scratch[5, 0])
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _add_jets(
     active: Array, level: int, u: Array, v: Array, shares: Array, jets: Any, state: Array,
@@ -163,10 +166,13 @@ def _subtract_sources(
 
 
 def subtract_sources(
-    active: Array, d: Array, jets: Any, state: Array, h: float, sides: Array, ordered: bool = False
+    active: Array, d: Array, bodies: Bodies, box: Box, ordered: bool = False
 ) -> None:
     """Subtract the sources of the jets from h div u, in the order of the pressure solver if it is ``ordered``."""
-    _subtract_sources.launch((len(active),), (THREADS,), active, d, jets, state, h, sides, ordered)
+    jets, state = bodies.jets, bodies.state
+    _subtract_sources.launch(
+        (len(active),), (THREADS,), active, d, jets, state, box.h, box.sides, ordered
+    )
 
 
 @Kernel
@@ -179,10 +185,10 @@ def _balance_jets(
         balance_sides(b, (new_u, new_v), nx, ny, sides, net, cuda.threadIdx.x, cuda.blockDim.x)
 
 
-def balance_jets(
-    active: Array, new_u: Array, new_v: Array, jets: Any, sides: Array, h: float
-) -> None:
+def balance_jets(active: Array, fields: Fields, bodies: Bodies, box: Box) -> None:
     """Let what jets blow in out through the sides, as :func:`update_sides` does with what else does not balance."""
-    nx, ny = new_u.shape[1] - 2 * G, new_u.shape[2] - 2 * G
-    flat = new_u.reshape(-1), new_v.reshape(-1)
-    _balance_jets.launch((len(active),), (THREADS,), active, *flat, nx, ny, jets, sides, h)
+    nx, ny = fields.new_u.shape[1] - 2 * G, fields.new_u.shape[2] - 2 * G
+    flat = fields.new_u.reshape(-1), fields.new_v.reshape(-1)
+    _balance_jets.launch(
+        (len(active),), (THREADS,), active, *flat, nx, ny, bodies.jets, box.sides, box.h
+    )

@@ -33,18 +33,22 @@ def _views(argument: Any) -> Any:
     if isinstance(argument, tuple):
         parts = [_views(part) for part in argument]
         return type(argument)(*parts) if hasattr(argument, "_fields") else tuple(parts)
-    if (
-        SIMULATED
-        or isinstance(argument, np.ndarray)
-        or not hasattr(argument, "__cuda_array_interface__")
-    ):
+    if not hasattr(argument, "__cuda_array_interface__"):
         return argument
     return cuda.as_cuda_array(argument, sync=False)
 
 
+def _in_place(argument: Any) -> Any:
+    """Return what the simulator takes for an array that is on the device.
+
+    It writes a copy of any other back at the end, over what the kernel wrote to the same array as part of a record.
+    """
+    from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+    return FakeCUDAArray(argument) if isinstance(argument, np.ndarray) else argument
+
+
 def _stream() -> Any:
-    if SIMULATED:
-        return 0
     import cupy
 
     return cuda.external_stream(cupy.cuda.get_current_stream().ptr)
@@ -73,7 +77,10 @@ class Kernel:
         # numba advises against grids as small as a sweep over the sides must be, in colour
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*Grid size")
-            self._compiled[blocks, threads, _stream()](*_views(arguments))
+            if SIMULATED:
+                self._compiled[blocks, threads](*map(_in_place, arguments))
+            else:
+                self._compiled[blocks, threads, _stream()](*_views(arguments))
 
 
 def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, int]:

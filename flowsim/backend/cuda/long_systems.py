@@ -49,6 +49,7 @@ def _handed_down(
     return value
 
 
+# arrays in shared memory and numbers, which stay in registers
 @cuda.jit(device=True)
 def _beginnings(
     rising: Array,
@@ -82,6 +83,7 @@ def _beginnings(
     return closure * low * (down + high * row * up), rho * closure * high * (up + low * row * down)
 
 
+# arrays in shared memory and numbers, which stay in registers
 @cuda.jit(device=True)
 def _solve_mode_zero(
     spectrum: Array,
@@ -126,6 +128,7 @@ def _solve_mode_zero(
             at += row
 
 
+# one kernel: its parts are divided by barriers, and share what is in registers
 @Kernel
 def solve_long_systems(
     active: Array,

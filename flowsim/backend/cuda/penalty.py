@@ -65,6 +65,7 @@ from flowsim.kernels.layout import (
     VISCOSITY,
 )
 from flowsim.kernels.midline import bends, deformation_velocity, note_deformation
+from flowsim.kernels.records import Bodies, Box, Clock, Fields
 from flowsim.kernels.rigid import move_body, respond
 from flowsim.kernels.time import grip_of_step
 
@@ -140,6 +141,7 @@ def _note_work(
     body[TORQUE] = note_deformation(form, body[TORQUE], work, spins, inertia, dt)
 
 
+# what is the same for all faces of a thread, found once by the kernel
 @cuda.jit(device=True)
 def _add_up(
     along_x: bool, part: Any, window: Any, middle: Any, about: Any, others: Any, field: Array, share: Array,
@@ -171,6 +173,7 @@ def _add_up(
     return sums
 
 
+# what is the same for all faces of a thread, found once by the kernel
 @cuda.jit(device=True)
 def _drag_along(
     part: Any, window: Any, middle: Any, motion: Any, about: Any, bent: bool, u: Array, v: Array,
@@ -213,6 +216,7 @@ def _seen(room: Any, n: int, k: int) -> Any:
 
 
 def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @Kernel
     def _place(
         active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
@@ -256,6 +260,7 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
 
 
 def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., Any]) -> Kernel:
+    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
     def _weigh(
         active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
@@ -303,6 +308,7 @@ def _others(rank: int, states: Array, contact: Array) -> Any:
     return rank, states, contact
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _respond(
     active: Array, level: int, table: Any, moves: bool, state: Array, gravity: Array, clock: Array,
@@ -325,6 +331,7 @@ def _respond(
 
 
 def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @Kernel
     def _drag(
         active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
@@ -383,6 +390,7 @@ def _work(
 
 
 def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @Kernel
     def _take_turns(
         active: Array, u: Array, v: Array, shares: Array, drifts: Array, form: Array, table: Any,
@@ -444,48 +452,48 @@ _take_turns, _take_turns_bent = _taking_turns(_rigid), _taking_turns(_all)
 
 
 def penalize(
-    active: Array, room: BodyRoom, u: Array, v: Array, shares: Array, drifts: Array, form: Array,
-    bodies: BodyTable, moves: bool, state: Array, contact: Array, gravity: Array, clock: Array,
-    penalty: float, h: float, sides: Array, jets: Any,
+    active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
+    penalty: float, moves: bool,
 ) -> None:  # fmt: skip
     """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU.
 
     With ``jets``, bodies of level two and more take their turns in launches of their own.
     """
-    bent = len(bodies.nodes) > 0
+    table, state, contact, _, form, jets = bodies
+    clock, gravity, h, sides = time.columns, box.gravity, box.h, box.sides
+    u, shares = fields.new_u, fields.shares
+    bent = len(table.nodes) > 0
     batch, count, _, parts = room.sums.shape
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     place = _place_bent if bent else _place
     place.launch(
-        (batch,), (8 if SIMULATED else 32,), active, bodies, moves, state, contact, clock, h, nx,
+        (batch,), (8 if SIMULATED else 32,), active, table, moves, state, contact, clock, h, nx,
         ny, sides, room,
     )  # fmt: skip
-    fields = u, v, shares, drifts
+    faces = u, fields.new_v, shares, fields.drifts
     first, later = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
     if jets is not None and moves:
         ramp_jets(active, jets, clock)
     for level in range(min(count, 2) if jets is None or count < 3 else count + 2):
         weigh = later if level else first
         weigh.launch(
-            (2 * parts, count, batch), (THREADS,), active, level, *fields, bodies, moves, state,
+            (2 * parts, count, batch), (THREADS,), active, level, *faces, table, moves, state,
             contact, clock, penalty, h, sides, room,
         )  # fmt: skip
         if jets is not None:
             weigh_jets(active, level, shares, jets, moves, clock, penalty, h, sides, room)
         _respond.launch(
-            (count, batch), (WARP,), active, level, bodies, moves, state, gravity, clock, h, room
+            (count, batch), (WARP,), active, level, table, moves, state, gravity, clock, h, room
         )
         drag = _drag_bent if bent else _drag
-        drag.launch((parts, count, batch), (THREADS,), active, level, *fields, bodies, h, room)
+        drag.launch((parts, count, batch), (THREADS,), active, level, *faces, table, h, room)
         if jets is not None:
-            add_jets(active, level, u, v, shares, jets, state, clock, h, sides, room)
+            add_jets(active, level, *faces[:3], jets, state, clock, h, sides, room)
         if bent:
-            _work.launch(
-                (count, batch), (WARP,), active, level, form, bodies, state, clock, h, room
-            )
+            _work.launch((count, batch), (WARP,), active, level, form, table, state, clock, h, room)
     if count > 2 and jets is None:
         take_turns = _take_turns_bent if bent else _take_turns
         take_turns.launch(
-            (batch,), (THREADS,), active, *fields, form, bodies, moves, state, contact, gravity,
+            (batch,), (THREADS,), active, *faces, form, table, moves, state, contact, gravity,
             clock, penalty, h, sides, room,
         )  # fmt: skip

@@ -21,6 +21,7 @@ from flowsim.backend.cuda.flow import place_along_y, sign_along_y, write_outflow
 from flowsim.backend.cuda.jets import subtract_sources
 from flowsim.backend.cuda.launching import TILE, Kernel, cell_blocks, rows_each
 from flowsim.backend.cuda.systems import cut, system_tables, systems_kernel
+from flowsim.kernels.records import Bodies, Box, Fields
 
 Array = Any
 MOST_BLOCKS = 65535
@@ -125,22 +126,20 @@ class PressureSolver:
         self._systems = Systems(nx, ny, periodic, held, dtype, device)
         self._transform = Transform(batch, nx, ny, dtype)
 
-    def solve_divergence(
-        self, active: Array, u: Array, v: Array, phi: Array, sides: Array, sources: Any = None
-    ) -> None:
-        """Write to ``phi`` the potential whose gradient, on unit spacing, has the divergence of u and v.
+    def solve_divergence(self, active: Array, fields: Fields, bodies: Bodies, box: Box) -> None:
+        """Write to phi the potential whose gradient, on unit spacing, has the divergence of the new velocity.
 
-        Less that of the ``sources`` of jets: their table, the states of the bodies, h.
-        Its rows are in the order of :func:`flowsim.backend.cuda.flow.place_along_y`.
+        Less that of the sources of jets. Its rows are in the order of
+        :func:`flowsim.backend.cuda.flow.place_along_y`.
         """
+        phi, sides = fields.phi, box.sides
         batch, nx, ny = phi.shape
-        flat = [field.reshape(-1) for field in (u, v, phi)]
+        flat = [field.reshape(-1) for field in (fields.new_u, fields.new_v, phi)]
         each = rows_each(nx, ny, batch)
         tiles = cell_blocks(nx, ny, batch, each)
         _transformable_divergence.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, each)
-        if sources is not None:
-            jets, state, h = sources
-            subtract_sources(active, phi, jets, state, h, sides, ordered=True)
+        if bodies.jets is not None:
+            subtract_sources(active, phi, bodies, box, ordered=True)
         self.solve(active, phi)
 
     def solve(self, active: Array, d: Array) -> None:

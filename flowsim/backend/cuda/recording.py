@@ -15,85 +15,86 @@ from flowsim.kernels.layout import RUNNING
 from flowsim.kernels.recording import (
     DUE,
     REFERENCE,
+    Log,
+    Reference,
     add_loads,
     pressure_in,
+    probe_column,
     write_flow_and_bodies,
     write_probe,
 )
 from flowsim.kernels.recording import look as look_at
+from flowsim.kernels.records import Bodies, Clock, Fields
 
 Array = Any
 
 
 @Kernel
 def _look(
-    clock: Array,
-    steps: Array,
-    flags: Array,
-    schedule: Array,
-    u: Array,
-    v: Array,
-    p: Array,
-    cells: Array,
-    head: float,
-    level: float,
-    pauses: bool,
+    clock: Clock, u: Array, v: Array, p: Array, schedule: Array, reference: Reference, pauses: bool
 ) -> None:
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     scratch = cuda.shared.array((1, THREADS), np.float64)
     if t == 0:
-        look_at(b, clock, steps, schedule)
+        look_at(b, clock, schedule)
     cuda.syncthreads()
     if schedule[b, DUE] == 0.0:
         return
-    total = 0.0
+    total, cells = 0.0, reference.cells
     for n in range(t, len(cells), cuda.blockDim.x):
-        total += pressure_in(u[b], v[b], p[b], cells[n], head)
+        total += pressure_in(u[b], v[b], p[b], cells[n], reference.head)
     block_sums((total,), scratch)
     if t == 0:
-        schedule[b, REFERENCE] = scratch[0, 0] / len(cells) - level
+        schedule[b, REFERENCE] = scratch[0, 0] / len(cells) - reference.level
         if pauses:
-            flags[RUNNING, b] = False
+            clock.flags[RUNNING, b] = False
 
 
 @Kernel
 def _record(
-    clock: Array,
-    steps: Array,
-    flags: Array,
-    schedule: Array,
-    u: Array,
-    v: Array,
-    p: Array,
-    state: Array,
-    probes: Array,
-    h: float,
-    sums: Array,
-    rows: Array,
-    count: Array,
+    clock: Clock, u: Array, v: Array, p: Array, state: Array, h: float, schedule: Array, log: Log
 ) -> None:
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
+    rows, count = log.rows, log.count
     number = min(count[b], rows.shape[1] - 1)
     cuda.syncthreads()
     if t == 0:
-        add_loads(schedule[b], state[b], sums[b])
+        add_loads(schedule[b], state[b], log.sums[b])
     if schedule[b, DUE] == 0.0:
         return
-    row = rows[b, number]
-    for m in range(t, len(probes), cuda.blockDim.x):
-        write_probe(m, state.shape[1], schedule[b, REFERENCE], u[b], v[b], p[b], probes[m], h, row)
+    row, reference = rows[b, number], schedule[b, REFERENCE]
+    for m in range(t, len(log.probes), cuda.blockDim.x):
+        at = probe_column(m, state.shape[1])
+        write_probe(at, reference, u[b], v[b], p[b], log.probes[m], h, row)
     if t == 0:
-        write_flow_and_bodies(b, schedule, clock, steps, state[b], sums[b], row)
+        write_flow_and_bodies(b, schedule, clock, state[b], log.sums[b], row)
         count[b] = number + 1
         if count[b] == rows.shape[1]:
-            flags[RUNNING, b] = False
+            clock.flags[RUNNING, b] = False
 
 
-def look(active: Array, *arguments: Any) -> None:
+def look(
+    active: Array,
+    clock: Clock,
+    fields: Fields,
+    schedule: Array,
+    reference: Reference,
+    pauses: bool,
+) -> None:
     """See :func:`flowsim.backend.cpu.recording.look`."""
-    _look.launch((len(active),), (THREADS,), *arguments)
+    flow = clock, fields.u, fields.v, fields.pressure
+    _look.launch((len(active),), (THREADS,), *flow, schedule, reference, pauses)
 
 
-def record(active: Array, *arguments: Any) -> None:
+def record(
+    active: Array,
+    clock: Clock,
+    fields: Fields,
+    bodies: Bodies,
+    h: float,
+    schedule: Array,
+    log: Log,
+) -> None:
     """See :func:`flowsim.backend.cpu.recording.record`."""
-    _record.launch((len(active),), (THREADS,), *arguments)
+    flow = clock, fields.u, fields.v, fields.pressure, bodies.state
+    _record.launch((len(active),), (THREADS,), *flow, h, schedule, log)

@@ -15,6 +15,7 @@ from flowsim.kernels.cell import HALF, OPEN, PERIODIC, adams_bashforth, flux, op
 from flowsim.kernels.ghosts import fill_normal, fill_tangential
 from flowsim.kernels.layout import DT, RATIO, VISCOSITY
 from flowsim.kernels.mass_balance import balanced_sides, faces_of, next_on_side
+from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
 LINES = 8 if SIMULATED else 64
@@ -70,15 +71,12 @@ def _fill_ghosts(
     fill_tangential(u, v, first, 1, ny, sides, BOTTOM, given, b, 0, line, high, wide)
 
 
-def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -> None:
-    """Fill the ghost points of u and v (B, nx + 2G, ny + 2G) from the sides of the box.
-
-    ``given`` (B, 4, 2, n) is the velocity (u, v) on each side, at the padded indices of the faces there.
-    """
-    batch, wide, high = u.shape
+def fill_ghosts(active: Array, fields: Fields, box: Box) -> None:
+    """Fill the ghost points of u and v from the sides of the box."""
+    batch, wide, high = fields.u.shape
     nx, ny = wide - 2 * G, high - 2 * G
     along_x, along_y = -(-high // LINES), -(-wide // LINES)
-    flat_u, flat_v = u.reshape(-1), v.reshape(-1)
+    flat_u, flat_v = fields.u.reshape(-1), fields.v.reshape(-1)
     _fill_ghosts.launch(
         (batch, along_x + along_y),
         (LINES,),
@@ -87,12 +85,13 @@ def fill_ghosts(active: Array, u: Array, v: Array, sides: Array, given: Array) -
         flat_v,
         nx,
         ny,
-        sides,
-        given,
+        box.sides,
+        box.given,
         along_x,
     )
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _predict_open_sides(
     active: Array,
@@ -144,29 +143,17 @@ def _predict_open_sides(
     old[o] = rate
 
 
-def predict_open_sides(
-    active: Array,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    old_u: Array,
-    old_v: Array,
-    p: Array,
-    sides: Array,
-    given: Array,
-    clock: Array,
-    h: float,
-) -> None:
+def predict_open_sides(active: Array, fields: Fields, clock: Clock, box: Box) -> None:
     """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
-    _, nx, ny = p.shape
-    flat = [field.reshape(-1) for field in (u, v, new_u, new_v, old_u, old_v, p)]
+    _, nx, ny = fields.pressure.shape
+    flat = [field.reshape(-1) for field in fields[:7]]  # from u to the pressure
     blocks = (len(active), SIDES, -(-max(nx, ny) // LINES))
     _predict_open_sides.launch(
-        blocks, (LINES,), active, *flat, nx, ny, sides, given, clock, 1.0 / h
+        blocks, (LINES,), active, *flat, nx, ny, box.sides, box.given, clock.columns, 1.0 / box.h
     )
 
 
+# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _update_sides(
     active: Array,
@@ -213,19 +200,12 @@ def _update_sides(
         new[edge] = value - real(correction)
 
 
-def update_sides(
-    active: Array,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    sides: Array,
-    given: Array,
-    clock: Array,
-    h: float,
-) -> None:
+def update_sides(active: Array, fields: Fields, clock: Clock, box: Box) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
-    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    flat = [field.reshape(-1) for field in (u, v, new_u, new_v)]
+    nx, ny = fields.u.shape[1] - 2 * G, fields.u.shape[2] - 2 * G
+    flat = [field.reshape(-1) for field in fields[:4]]  # u, v, new_u, new_v
     blocks = (len(active), -(-max(nx, ny) * SIDES // THREADS))
-    _update_sides.launch(blocks, (THREADS,), active, *flat, nx, ny, sides, given, clock, h)
+    given, columns = box.given, clock.columns
+    _update_sides.launch(
+        blocks, (THREADS,), active, *flat, nx, ny, box.sides, given, columns, box.h
+    )

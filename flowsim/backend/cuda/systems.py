@@ -87,6 +87,7 @@ def cut(n: int, dtype: Any) -> tuple[int, int] | None:
     return None
 
 
+# arrays in shared memory and numbers, which stay in registers
 @cuda.jit(device=True)
 def mode_zero_beginning(
     sums: Array,
@@ -146,6 +147,7 @@ def _constants(table: Array, kind: int, row: Any, entry: Any) -> tuple[float, fl
     return load_pair(table, np.uint64(entry) + np.uint64(kind) * np.uint64(row))
 
 
+# one kernel: its parts are divided by barriers, and share what is in registers
 @functools.cache
 def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
     """Return the kernel for pieces of so many rows and blocks of so many entries of the spectrum, two or more.
@@ -160,6 +162,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
     sums_shape = (3, zero_threads)
     zero_length = -(-(threads // entries) * length // zero_threads)
 
+    # arrays in shared memory and numbers, which stay in registers
     @cuda.jit(device=True)
     def solve_mode_zero(
         spectrum: Array, first: Any, row: Any, n: int, piece: int, scale: float,
@@ -196,6 +199,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
                 phi += slope + tilt
                 at += row
 
+    # one kernel: its parts are divided by barriers, and share what is in registers
     def _solve_systems(
         active: Array, spectrum: Array, n: int, modes: int, pieces: int, table: Array, per_ny: float,
         periodic: bool, constant: bool, held_low: bool, held_high: bool,

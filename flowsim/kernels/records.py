@@ -1,14 +1,12 @@
-"""The arrays of a batch of flows in a few records: what the sweeps take."""
+"""The arrays of a batch of flows in a few records, which all sweeps and kernels take."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flowsim.bodies.jets import JetTable
-from flowsim.bodies.table import BodyTable
-from flowsim.kernels.layout import RUNNING
+if TYPE_CHECKING:
+    from flowsim.bodies.jets import JetTable
+    from flowsim.bodies.table import BodyTable
 
 Array = Any
 
@@ -133,50 +131,3 @@ class Sensors(NamedTuple):
     points: Array
     carriers: Array
     velocity: Array
-
-
-@dataclass
-class DeviceState:
-    """A batch of flows as the sweeps of a backend see it, on the host or on a device.
-
-    Attributes
-    ----------
-    sweeps : module
-        The backend.
-    fields, clock, box, bodies, sensors
-        What the sweeps work on.
-    everyone : (B,) bool
-        A flag for each simulation, all of them set.
-    room, speeds, far_room
-        What sweeps need beside the fields: for the rows of a thread or the windows of bodies, for the largest speeds,
-        and for the far field, where there is one.
-    far_spacing : int
-        Cells between the points on far-field sides at which the velocity is found.
-    pressure_solver
-        Of the backend.
-    forcing : Forcing or None
-    has_open_sides, has_bending_bodies, has_light_bodies : bool
-        Whether there are sides at which the pressure is held, bodies that bend, and free ones lighter than the fluid.
-    """
-
-    sweeps: ModuleType
-    fields: Fields
-    clock: Clock
-    box: Box
-    bodies: Bodies
-    sensors: Sensors
-    everyone: Array
-    room: Any
-    speeds: Any
-    far_room: Any
-    far_spacing: int
-    pressure_solver: Any
-    forcing: Forcing | None
-    has_open_sides: bool
-    has_bending_bodies: bool
-    has_light_bodies: bool
-
-    @property
-    def running(self) -> Array:
-        """The flags (B,) of the simulations that take part in a step."""
-        return self.clock.flags[RUNNING]
