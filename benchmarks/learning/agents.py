@@ -65,7 +65,7 @@ JOBS = {
 LIMITS = {
     "jets": "Trained at 20 cells per D, whose drag is 4 % above the literature's; the first of the seeds on its page.",
     "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
-    "pinball": "Trained at 12 cells per D, whose drag is 3 % above a body-fitted grid's; the first of the seeds on its page.",
+    "pinball": "Trained at 12 cells per D, whose drag is 3 % above a finer grid's; the first of the seeds on its page.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
     "swimmer": "Still water at 32 cells per L, whose box has walls; three seeds, this is the first.",
     "wake": "Trained at 16 cells per D (the paper: 128), with initial conditions as wide as the paper's; one seed.",

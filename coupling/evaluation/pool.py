@@ -163,11 +163,7 @@ class EvaluationPool:
 
         # made again for each controller: an environment may remember what it has seen
         with contextlib.closing(make_vector(self._env, self._env_options, size)) as vector:
-            states = held_out_states(vector)
-            starts = [
-                episode_seed(self._purpose, seed, number, states=states)
-                for number in range(episodes)
-            ]
+            starts = held_out_seeds(vector, self._purpose, seed, episodes)
             todo += [
                 _Part(number, starts[first : first + size], self._max_actions)
                 for number, first in enumerate(range(0, episodes, size))
@@ -198,9 +194,10 @@ class EvaluationPool:
         self._others = [_Other(self._env, self._env_options, size) for _ in range(others)]
 
 
-def held_out_states(vector: Any) -> int:
-    """Return in how many states held-out episodes of a task can begin, taken in turn; 0 where it draws them."""
-    return int(getattr(vector.unwrapped, "held_out_states", 0))
+def held_out_seeds(vector: Any, purpose: Purpose, seed: int, episodes: int) -> list[int]:
+    """Return the seeds of held-out episodes of a task, which take its states in turn where it has a number of them."""
+    states = int(getattr(vector.unwrapped, "held_out_states", 0))
+    return [episode_seed(purpose, seed, number, states=states) for number in range(episodes)]
 
 
 class _Other:

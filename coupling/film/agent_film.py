@@ -9,7 +9,7 @@ from typing import Any
 from cases.baselines import Controller
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
-from coupling.evaluation.pool import held_out_states
+from coupling.evaluation.pool import held_out_seeds
 from coupling.files import making_sense_of, read_json
 from coupling.film.arrangement import Lines
 from coupling.film.flow_film import Ending, check_films, render_film
@@ -24,7 +24,7 @@ from coupling.settings.config import on_another_task
 from coupling.worker.env_registry import is_flow, load_task
 from coupling.worker.environments import make_vector
 from flowsim.render.films import FPS
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose
 
 __all__ = ["evaluated", "render"]
 
@@ -124,10 +124,7 @@ def render(
 def _seeds(env: str, env_options: dict[str, Any], seed: int, episodes: int) -> list[int]:
     """Return the seeds of the first episodes of an evaluation."""
     with contextlib.closing(make_vector(env, env_options, 1)) as vector:
-        states = held_out_states(vector)
-    return [
-        episode_seed(Purpose.EVALUATION, seed, number, states=states) for number in range(episodes)
-    ]
+        return held_out_seeds(vector, Purpose.EVALUATION, seed, episodes)
 
 
 def evaluated(

@@ -56,7 +56,7 @@ def episode_seed(purpose: Purpose, seed: int, *index: int, states: int = 0) -> i
     own = purpose.value
     # as a spawn key, for the entropy itself is filled up with zeros
     sequence = np.random.SeedSequence(seed, spawn_key=(own.start >> 30, *index))
-    drawn = own[int(sequence.generate_state(1)[0]) % len(own)]
+    found = own[int(sequence.generate_state(1)[0]) % len(own)]
     if states:
-        drawn += (index[-1] - drawn) % states
-    return drawn if drawn in own else drawn - states
+        found += (index[-1] - found) % states
+    return found if found in own else found - states
