@@ -12,6 +12,7 @@ CLOCKS = {"monotonic", "perf_counter", "time"}
 # the first makes processes die inside the functions that it replaces, the second stands in for a graph of a device
 WRITES_BY_TRADE = {
     "coupling/faults.py",
+    "coupling/test_named_algorithms.py",
     "rl_agent/networks/optim/test_gradient_step.py",
     "rl_agent/algorithms/test_own_algorithm.py",
 }

@@ -90,10 +90,12 @@ def score(task: str, mean_return: float) -> float:
 
 
 def table(results: Path) -> str:
-    """Return the table of what the complete trainings came to, in Markdown."""
+    """Return the table of what the complete trainings came to, in Markdown, without tasks that have none."""
     head = "| task | nothing | best | " + " | ".join(ALGORITHMS.values()) + " |"
     lines = [head, "| --- |" + " --- |" * (2 + len(ALGORITHMS))]
     for name, task in TASKS.items():
+        if not read_results(results, name):
+            continue
         cells = [_cell(name, algorithm, results) for algorithm in ALGORITHMS]
         lines.append(
             f"| {name} | {task.nothing:.4g} | {task.best():.4g} | " + " | ".join(cells) + " |"

@@ -176,10 +176,11 @@ def _tally(
         }
         results |= {_label(name): evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
-            found = f"{result['mean_return']:.1f}"
-            if flow:
+            if measures := list(result.get("measures", {}).values()):
+                found = f"{measures[-1]['mean']:.3f}"  # the last one, as films have it
+            elif flow:
                 found = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
-            for measure in result.get("measures", {}).values():  # the last one, as films have it
-                found = f"{measure['mean']:.3f}"
+            else:
+                found = f"{result['mean_return']:.1f}"
             lines.append((f"evaluation: {label}", found))
     return lines

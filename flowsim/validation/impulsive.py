@@ -91,7 +91,7 @@ def short_times(effort: Effort) -> Result:
             f"C_D at t = {t:g}",
             mean_near(history, t, 0.004),
             float(drag),
-            effort.choose(0.02, 0.05),
+            effort.choose(0.02, 0.06),
             setup,
             source,
         )

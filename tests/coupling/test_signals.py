@@ -191,10 +191,14 @@ def test_a_signal_during_an_import_ends_like_any_other(capsys, interruption):
     assert capsys.readouterr().err == f"flowsim: {how}\n"
 
 
-def test_an_import_that_fails_by_itself_is_no_interruption():
+def test_an_import_that_fails_by_itself_is_no_interruption(capsys):
+    """It is a failure of whose module it is: of this one, which is none of the package's."""
+
     @told_in_a_sentence
     def command():
         raise ImportError("initialization failed")
 
-    with pytest.raises(ImportError, match="initialization failed"):
+    with pytest.raises(typer.Exit) as ended:
         command()
+    assert ended.value.exit_code == 1
+    assert "initialization failed" in capsys.readouterr().err

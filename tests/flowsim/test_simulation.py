@@ -73,7 +73,7 @@ def test_a_restart_goes_on_to_the_bit() -> None:
 def test_a_state_of_another_grid_is_refused() -> None:
     other = Simulation(
         Grid(32, 32, 1 / 8),
-        Sides(),
+        Sides(bottom="slip", top="slip"),
         [Disk(center=(2.0, 2.0)), Disk(center=(3.0, 2.0))],
         viscosity=0.1,
     )
