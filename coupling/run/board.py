@@ -1,5 +1,6 @@
 """Curves and hyperparameters for TensorBoard, by its own writer: that of torch would bring torch into every run."""
 
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,6 +25,17 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import (
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 __all__ = ["Board"]
+
+_hook = threading.excepthook
+
+
+def _on_failed_thread(failure: threading.ExceptHookArgs) -> None:
+    """Print what ended a thread, unless it is TensorBoard's writer: whoever adds the next number is told that."""
+    if type(failure.thread).__module__ != EventFileWriter.__module__:
+        _hook(failure)
+
+
+threading.excepthook = _on_failed_thread
 
 
 class Board:
