@@ -46,13 +46,24 @@ class Box:
     sides: Sides
 
     def simulation(
-        self, body: Body, effort: Effort, viscosity: float, stream: tuple[float, float] = (1.0, 0.0)
+        self,
+        body: Body,
+        effort: Effort,
+        viscosity: float,
+        stream: tuple[float, float] = (1.0, 0.0),
+        cfl: float | None = None,
     ) -> Simulation:
         """Return a simulation of one body in this box, in float32."""
         nx, ny = (round(length * self.cells / 2) * 2 for length in self.size)
         grid = Grid(nx, ny, 1 / self.cells)
         return Simulation(
-            grid, self.sides, [body], viscosity=viscosity, stream=stream, **effort.solver
+            grid,
+            self.sides,
+            [body],
+            viscosity=viscosity,
+            stream=stream,
+            cfl=cfl,
+            **effort.solver,
         )
 
     def finer(self, cells: int) -> Box:
