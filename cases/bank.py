@@ -20,7 +20,7 @@ import numpy.typing as npt
 from flowsim import Simulation
 from flowsim.backend.sources import digest_of, sources_of
 from flowsim.backend.user_cache import cache_folder
-from flowsim.bodies.table import BodyTable
+from flowsim.bodies.table import BodyTable, springs_of
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -167,6 +167,7 @@ def recipe_of(simulation: Simulation) -> Mapping[str, Any]:
         "jets": [asdict(jet) for jet in simulation.jets],
         "bodies": content_hash({
             **{f"table_{n}": values for n, values in enumerate(BodyTable.of(simulation.bodies, grid.h)[:7])},
+            "springs": springs_of(simulation.bodies),
             "position": state.position, "angle": state.angle, "velocity": state.velocity,
         }),
     }  # fmt: skip

@@ -5,6 +5,7 @@ Units: length D, time D/U, fluid density 1; so viscosity is 1/Re.
 
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
 from flowsim.bodies.jets import Jet
+from flowsim.bodies.mounts import Spring
 from flowsim.bodies.table import BodyState, Contact
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
@@ -27,6 +28,7 @@ __all__ = [
     "Sides",
     "SignedDistance",
     "Simulation",
+    "Spring",
     "SurfaceLoads",
     "Union",
     "polygon",

@@ -130,6 +130,10 @@ class Simulation(State):
     target_jet_flow_rates, jet_ramp_rates : (B, J) float64
         The flow rate that each jet approaches in a straight line, and by how much in a D/U, which may be infinite;
         zero keeps what it has. :meth:`set_jet_flow_rates` writes both.
+    spring_stiffness, spring_damping, spring_rest : (B, K, 3) float64
+        Of the springs and dampers of bodies along x, y and angle, as :class:`flowsim.Spring` declares them. They may be
+        written, each flow of a batch on its own, for bodies that were made with springs or held degrees of freedom, and
+        stay in :meth:`reset`.
     body_force, target_mean_velocity : (B, 2) float64
         What drives each flow now, and the mean velocity that it holds, NaN for none: a flow whose mean velocity is held
         shows here the force that it takes. Both may be written, where the simulation was made with a force.

@@ -24,6 +24,7 @@ from flowsim import (
     Recorder,
     Sides,
     Simulation,
+    Spring,
     Union,
     polygon,
 )
@@ -94,6 +95,9 @@ _Motions = Annotated[
 ]
 
 
+_Degree = Literal["x", "y", "angle"]
+
+
 # --- bodies: a shape in its place, and for a whole body how it moves -------------------------------------------------
 
 
@@ -133,9 +137,17 @@ class _Python(_Placed):
 _Part = Annotated[_Disk | _Ellipse | _Polygon | _Union | _Python, Field(discriminator="shape")]
 
 
+class _Spring(_Settings):
+    stiffness: float = Field(default=0.0, ge=0)
+    damping: float = Field(default=0.0, ge=0)
+    rest: float | None = Field(default=None, description="where the body starts unless given")
+
+
 class _Moves(_Settings):
     density: float = Field(default=1.0, gt=0)
     motion: _Motions = (_Word(kind="fixed"),)
+    held: tuple[_Degree, ...] = Field(default=(), description="degrees of freedom of a free body")
+    springs: dict[_Degree, _Spring] = Field(default_factory=dict)
 
 
 class _DiskBody(_Disk, _Moves): ...
@@ -165,6 +177,10 @@ def _build_body(body: _Disk | _Ellipse | _Polygon | _Union | _Python, folder: Pa
         place |= {
             "density": body.density,
             "motion": _build_motion(body.motion, body.center, body.angle),
+            "held": body.held,
+            "springs": {
+                name: Spring(**spring.model_dump()) for name, spring in body.springs.items()
+            },
         }
     match body:
         case _Disk(shape="disk"):

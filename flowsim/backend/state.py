@@ -17,7 +17,7 @@ from flowsim.backend.device_state import DeviceState
 from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
 from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
-from flowsim.bodies.table import BodyState, BodyTable
+from flowsim.bodies.table import BodyState, BodyTable, springs_of
 from flowsim.boundary import Side, Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
@@ -43,9 +43,13 @@ from flowsim.kernels.layout import (
     DT,
     FLAGS,
     FLUID_MASS,
+    FREE,
+    FREELY,
     MASS_LAG,
+    REST,
     SPEED,
     STATE_COLUMNS,
+    STIFFNESS,
     TIME,
     UNTIL,
     VISCOSITY,
@@ -234,6 +238,9 @@ class State:
         self.body_state = BodyState.of(self._states, host["contact"])
         self.fences = self._states[..., X_LOW : Y_HIGH + 1]
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
+        self.is_mounted = bool((self._table.kinds[:, FREE] > FREELY).any())
+        self._springs = self._states[..., STIFFNESS : REST + 3]
+        self._springs[:] = np.concatenate(springs_of(self.bodies), axis=-1)
         self.steps, self.sensed = host["steps"], host["sensed"]
         self.gait, self.form = host["gait"], host["form"]
         self._forcing_columns = host["forcing"]
@@ -324,6 +331,28 @@ class State:
                 "nothing drives this flow: make the simulation with body_force=(0, 0) to write its force later"
             )
         return self._forcing_columns
+
+    @property
+    def spring_stiffness(self) -> FloatArray:
+        """Of the springs of bodies along x, y and angle (B, K, 3), in rho U^2 and rho U^2 D^2; may be written."""
+        return self._needs_springs()[..., :3]
+
+    @property
+    def spring_damping(self) -> FloatArray:
+        """Of their dampers (B, K, 3), in rho U D and rho U D^3; may be written."""
+        return self._needs_springs()[..., 3:6]
+
+    @property
+    def spring_rest(self) -> FloatArray:
+        """Where they are slack (B, K, 3), in the box, in D and radians; may be written."""
+        return self._needs_springs()[..., 6:]
+
+    def _needs_springs(self) -> FloatArray:
+        if not self.is_mounted:
+            raise ValueError(
+                "no body of this simulation has springs: give a free one springs={...} to write them later"
+            )
+        return self._springs
 
     def force_on_faces(self, b: int) -> tuple[FloatArray, FloatArray]:
         """Return the force per unit mass of simulation b on the faces of u and of v, as in the last step."""
@@ -486,6 +515,8 @@ class State:
             arrays["forcing"] = self._forcing_columns
             if flow.forcing.along_x is not None:
                 arrays |= {"force_x": flow.forcing.along_x, "force_y": flow.forcing.along_y}
+        if self.is_mounted:
+            arrays["springs"] = self._springs
         return arrays | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:

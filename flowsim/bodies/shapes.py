@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from contourpy import contour_generator
 from numpy.typing import NDArray
 
+from flowsim.bodies.mounts import Spring, check_mount
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.elementwise import write_distances
 
@@ -36,17 +37,25 @@ class Body:
     motion : str or callable
         ``"fixed"``, ``"free"`` (moved by the fluid and the applied force and torque), or a function of time that
         returns (x, y, theta, u, v, omega).
+    held : collection of str
+        Degrees of freedom of a free body that are held: of ``"x"``, ``"y"``, which are those of the reference point,
+        and ``"angle"``.
+    springs : dict of str to Spring
+        Springs and dampers on degrees of freedom of a free body.
 
     Raises
     ------
     ValueError
-        For a size or density that is not positive, or an unknown motion.
+        For a size or density that is not positive, an unknown motion, or a degree of freedom that cannot be held or
+        sprung.
     """
 
     center: tuple[float, float] = (0.0, 0.0)
     angle: float = 0.0
     density: float = 1.0
     motion: Motion = "fixed"
+    held: Collection[str] = ()
+    springs: Mapping[str, Spring] = field(default_factory=dict, hash=False)
 
     shape: ClassVar[Shape]
 
@@ -57,6 +66,7 @@ class Body:
             raise ValueError(
                 f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time'
             )
+        check_mount(self.motion, self.held, self.springs)
         for name, length in zip(("major", "minor"), self.semi_axes, strict=True):
             if not (np.isfinite(length) and length > 0):
                 raise ValueError(
@@ -332,6 +342,8 @@ def polygon(
     angle: float = 0.0,
     density: float = 1.0,
     motion: Motion = "fixed",
+    held: Collection[str] = (),
+    springs: Mapping[str, Spring] | None = None,
 ) -> SignedDistance:
     """Return a body with straight edges.
 
@@ -340,7 +352,7 @@ def polygon(
     corners : sequence of (float, float)
         In the body's own frame, either way around. Where edges cross, inside is what they surround an odd number of
         times.
-    center, angle, density, motion
+    center, angle, density, motion, held, springs
         As of every :class:`Body`.
 
     Raises
@@ -372,7 +384,14 @@ def polygon(
 
     reach = 1.05 * float(np.hypot(*ends.T).max())
     return SignedDistance(
-        function=distance, reach=reach, center=center, angle=angle, density=density, motion=motion
+        function=distance,
+        reach=reach,
+        center=center,
+        angle=angle,
+        density=density,
+        motion=motion,
+        held=held,
+        springs=springs or {},
     )
 
 

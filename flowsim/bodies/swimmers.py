@@ -108,6 +108,8 @@ class Swimmer(Body):
             raise ValueError(
                 f"density = {self.density!r}: a body that deforms has the density of the fluid, 1"
             )
+        if self.held or self.springs:
+            raise ValueError("a body that deforms has neither held degrees of freedom nor springs")
         s = np.linspace(0.0, 1.0, 201)
         w = np.asarray(self.half_width(s), np.float64)
         if w.shape != s.shape or not (np.isfinite(w).all() and (w >= 0).all() and w.max() > 0):

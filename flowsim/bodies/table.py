@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.bodies.mounts import DEGREES_OF_FREEDOM, Spring, freedom_of
 from flowsim.bodies.shapes import Body, mesh
 from flowsim.bodies.swimmers import POINTS, Swimmer
 from flowsim.kernels.distances import Shape
@@ -82,7 +83,10 @@ class BodyTable(NamedTuple):
         count = len(bodies)
         axes = np.array([body.semi_axes for body in bodies], np.float64).reshape(count, 2)
         centroid = np.array([body.centroid for body in bodies], np.float64).reshape(count, 2)
-        free = np.array([body.motion == "free" for body in bodies], bool)
+        freedom = np.array(
+            [freedom_of(body.motion, body.held, body.springs) for body in bodies], np.int64
+        )
+        free = freedom > 0
         density = np.array([body.density for body in bodies], np.float64)
         area = np.array([body.area for body in bodies], np.float64)
         second = np.array([body.second_moment for body in bodies], np.float64) - area * (
@@ -117,7 +121,7 @@ class BodyTable(NamedTuple):
         shapes = np.array([body.shape for body in bodies], np.int64)
         return cls(
             traits=np.column_stack([axes, centroid, *masses]),
-            kinds=np.column_stack([shapes, free.astype(np.int64), starts, sides]),
+            kinds=np.column_stack([shapes, freedom, starts, sides]),
             order=np.argsort(-heaviness, kind="stable"),
             support=np.array([_support(body) for body in bodies]).reshape(count, SUPPORT_ANGLES),
             distances=np.concatenate([*tables, np.zeros(1)]),
@@ -126,6 +130,19 @@ class BodyTable(NamedTuple):
             midlines=np.zeros((batch, bent, points, MIDLINE_COLUMNS)),
             boxes=np.zeros((batch, bent, 4)),
         )
+
+
+def springs_of(bodies: Sequence[Body]) -> FloatArray:
+    """Return stiffness, damping and rest of the springs of K bodies along x, y and angle, (3, K, 3)."""
+    table = np.zeros((3, len(bodies), len(DEGREES_OF_FREEDOM)))
+    for k, body in enumerate(bodies):
+        for d, (name, start) in enumerate(
+            zip(DEGREES_OF_FREEDOM, (*body.center, body.angle), strict=True)
+        ):
+            spring = body.springs.get(name, Spring())
+            rest = start if spring.rest is None else spring.rest
+            table[:, k, d] = spring.stiffness, spring.damping, rest
+    return table
 
 
 def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
@@ -194,7 +211,7 @@ class BodyState:
 
     @classmethod
     def of(cls, states: FloatArray, contact: NDArray[np.int8]) -> BodyState:
-        """Return views of the columns of states (B, K, 32)."""
+        """Return views of the columns of states (B, K, 41)."""
         return cls(
             position=states[..., X:ANGLE],
             angle=states[..., ANGLE],

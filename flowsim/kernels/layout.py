@@ -25,10 +25,12 @@ the parts that follow the fluid (docs/bodies.md), zero unless a body is lighter 
 
 # kinds (K, 4)
 SHAPE, FREE, START, SIDE = range(4)
-"""Its :class:`~flowsim.kernels.distances.Shape`, 1 if it moves freely, where its table of distances begins, and how
-many entries a side of that has."""
+"""Its :class:`~flowsim.kernels.distances.Shape`, how free it is, where its table of distances begins, and how many
+entries a side of that has."""
+FREELY, HOLDS_X, HOLDS_Y, HOLDS_ANGLE, SPRUNG = 1, 2, 4, 8, 16
+"""How free a body is, the sum of these: it moves; its x, y, angle are held; it has springs."""
 
-# states (B, K, 32): where bodies are and what acts on them
+# states (B, K, 41): where bodies are and what acts on them
 X, Y, ANGLE, VX, VY, SPIN = range(6)
 """Reference point and angle, and their rates."""
 VX_BEFORE, VY_BEFORE, SPIN_BEFORE, ANGLE_BEFORE = range(6, 10)
@@ -44,4 +46,6 @@ SPIN_TARGET, SPIN_RATE = range(29, 31)
 """Of a body that is held: the angular velocity to approach, and how fast; zero keeps the one that it has."""
 WORK = 31
 """That the fluid has done on the body."""
-STATE_COLUMNS = 32
+STIFFNESS, DAMPING, REST = 32, 35, 38
+"""Of the springs and dampers of a body, three columns each: along x and y, and rotation."""
+STATE_COLUMNS = 41

@@ -98,7 +98,7 @@ class Bodies(NamedTuple):
     ----------
     table : BodyTable
         What they are.
-    state : (B, K, 32) float64
+    state : (B, K, 41) float64
         Where they are and what acts on them: see :mod:`flowsim.kernels.layout`.
     contact : (B, K) int8
         What they touch.

@@ -18,6 +18,7 @@ from flowsim.kernels.layout import (
     APPLIED_Y,
     CENTROID_X,
     CENTROID_Y,
+    DAMPING,
     EXCESS_INERTIA,
     EXCESS_MASS,
     FLUID_ACCELERATION,
@@ -27,12 +28,18 @@ from flowsim.kernels.layout import (
     FORCE_X,
     FORCE_Y,
     FREE,
+    FREELY,
+    HOLDS_ANGLE,
+    HOLDS_X,
+    HOLDS_Y,
     INERTIA_LAG,
     MASS_LAG,
+    REST,
     SPIN,
     SPIN_BEFORE,
     SPIN_RATE,
     SPIN_TARGET,
+    STIFFNESS,
     TORQUE,
     VX,
     VX_BEFORE,
@@ -63,6 +70,32 @@ def move_free_body(traits: Array, body: Array, dt: float) -> None:
 
 
 @device_function
+def move_mounted_body(traits: Array, freedom: int, body: Array, dt: float) -> None:
+    """Move a body of which some degrees of freedom, of its reference point, are held: those stay to the bit."""
+    x, y, angle = body[X], body[Y], body[ANGLE]
+    stop_held(freedom, body)
+    move_free_body(traits, body, dt)
+    stop_held(freedom, body)
+    if freedom & HOLDS_X:
+        body[X] = x
+    if freedom & HOLDS_Y:
+        body[Y] = y
+    if freedom & HOLDS_ANGLE:
+        body[ANGLE] = angle
+
+
+@device_function
+def stop_held(freedom: int, body: Array) -> None:
+    """Take the velocity from the degrees of freedom that are held."""
+    if freedom & HOLDS_X:
+        body[VX] = 0.0
+    if freedom & HOLDS_Y:
+        body[VY] = 0.0
+    if freedom & HOLDS_ANGLE:
+        body[SPIN] = 0.0
+
+
+@device_function
 def turn_held_body(body: Array, dt: float) -> None:
     """Turn a body that is held at its reference point, whose angular velocity approaches its target at a given rate."""
     spin, most = body[SPIN], dt * body[SPIN_RATE]
@@ -71,9 +104,11 @@ def turn_held_body(body: Array, dt: float) -> None:
 
 
 @device_function
-def move_body(traits: Array, free: bool, body: Array, dt: float) -> None:
+def move_body(traits: Array, freedom: int, body: Array, dt: float) -> None:
     """Move a body that is free, or turn one that is held and told to turn."""
-    if free:
+    if freedom > FREELY:
+        move_mounted_body(traits, freedom, body, dt)
+    elif freedom:
         move_free_body(traits, body, dt)
     elif body[SPIN_RATE] > 0.0:
         turn_held_body(body, dt)
@@ -83,7 +118,7 @@ def move_body(traits: Array, free: bool, body: Array, dt: float) -> None:
 def move_bodies(bodies: Any, states: Array, dt: float) -> None:
     """Move the bodies of a simulation, whose states these are."""
     for k in range(len(bodies.order)):
-        move_body(bodies.traits[k], bodies.kinds[k, FREE] != 0, states[k], dt)
+        move_body(bodies.traits[k], bodies.kinds[k, FREE], states[k], dt)
 
 
 @device_function
@@ -115,6 +150,82 @@ def free_motion(
 
 
 @device_function
+def mounted_motion(
+    freedom: int, body: Array, arm: Any, masses: Any, dt: float, sums: Any, motion: Any, pulls: Any
+) -> tuple[float, float, float]:
+    """Solve body velocity and penalty together for a body with held degrees of freedom, springs and dampers.
+
+    The equations of :func:`free_motion`, V of the centre of mass being U + omega x a for the velocity U of the
+    reference point, from which the ``arm`` a leads to the centre of mass; projected on U and omega, in which what is
+    held is zero. A spring pulls with the mean of its lengths, a damper with the mean of the velocities, before and
+    after the step: the trapezoidal rule adds no damping, and is stable however stiff the spring.
+
+    Parameters
+    ----------
+    freedom, body, arm
+        What is held; the state of the body, moved with its old velocity; (a_x, a_y).
+    masses, dt, motion
+        As of :func:`free_motion`; the motion is that at the beginning of the step.
+    sums, pulls
+        The sums over the faces of u and of v; the applied force and the acceleration to follow.
+
+    Returns
+    -------
+    (float, float, float)
+        Velocity of the centre of mass, and spin.
+    """
+    mass, inertia, mass_lag, inertia_lag = masses
+    su, sv = sums
+    force, follow = pulls
+    ax, ay = arm
+    mass, inertia = mass + mass_lag, inertia + inertia_lag
+    a, b = mass + su[0], mass + sv[0]
+    rx = mass * motion[0] + su[3] + dt * (force[0] + mass_lag * follow[0])
+    ry = mass * motion[1] + sv[3] + dt * (force[1] + mass_lag * follow[1])
+    rt = inertia * motion[2] - su[4] + sv[4] + dt * (force[2] + inertia_lag * follow[2])
+    c = inertia + su[2] + sv[2] + 2.0 * (ay * su[1] + ax * sv[1]) + a * ay * ay + b * ax * ax
+    p, q = -su[1] - a * ay, sv[1] + b * ax
+    # the pull towards the reference point has no moment about it, so the turn of the arm in this step has no part here
+    dx, dy = _turn_of_arm(body, motion, arm)
+    rt += ax * (ry - mass * dy) - ay * (rx - mass * dx)
+    pull, hold = spring(body, 0, dt)
+    rx, a = rx + pull, a + hold
+    pull, hold = spring(body, 1, dt)
+    ry, b = ry + pull, b + hold
+    pull, hold = spring(body, 2, dt)
+    rt, c = rt + pull, c + hold
+    if freedom & HOLDS_X:
+        rx, p = 0.0, 0.0
+    if freedom & HOLDS_Y:
+        ry, q = 0.0, 0.0
+    omega = (rt - p * rx / a - q * ry / b) / (c - p * p / a - q * q / b)
+    if freedom & HOLDS_ANGLE:
+        omega = 0.0
+    return (rx - p * omega) / a - omega * ay, (ry - q * omega) / b + omega * ax, omega
+
+
+@device_function
+def _turn_of_arm(body: Array, motion: Any, arm: Any) -> tuple[float, float]:
+    """Return the old velocity of the centre of mass less the one that it would have at the end of the new arm."""
+    return (
+        motion[0] - (body[VX_BEFORE] - motion[2] * arm[1]),
+        motion[1] - (body[VY_BEFORE] + motion[2] * arm[0]),
+    )
+
+
+@device_function
+def spring(body: Array, d: int, dt: float) -> tuple[float, float]:
+    """Return the impulse of spring and damper of a degree of freedom d, and how it falls with the new velocity."""
+    stiffness, damping, before = body[STIFFNESS + d], body[DAMPING + d], body[VX_BEFORE + d]
+    # the body was moved with its old velocity: the mean of both places is 3/4 of a step behind, and 1/4 of the new one
+    stretch = body[X + d] - body[REST + d] - 0.75 * dt * before
+    return (
+        -dt * (stiffness * stretch + 0.5 * damping * before),
+        dt * (0.25 * dt * stiffness + 0.5 * damping),
+    )
+
+
+@device_function
 def _acceleration_under(body: Array) -> tuple[float, float, float]:
     """Return the acceleration of the fluid under a light body."""
     return body[FLUID_ACCELERATION], body[FLUID_ACCELERATION + 1], body[FLUID_ACCELERATION + 2]
@@ -123,7 +234,7 @@ def _acceleration_under(body: Array) -> tuple[float, float, float]:
 @device_function
 def respond(
     traits: Array,
-    free: bool,
+    freedom: int,
     body: Array,
     su: Any,
     sv: Any,
@@ -136,8 +247,8 @@ def respond(
     ----------
     traits, body
         Its row in the table of bodies, and its state.
-    free
-        Whether it may change its motion.
+    freedom
+        How free it is to change its motion (:data:`flowsim.kernels.layout.FREELY` and so on), 0 if it is not.
     su, sv
         Sums of w, w r, w r^2, w f, w r f over the faces of u and of v under the body, times the area of a cell.
 
@@ -146,6 +257,8 @@ def respond(
     (float, float, float)
         Velocity of the centre of mass, and spin, to which the fluid under the body is dragged.
     """
+    if freedom > FREELY:
+        return respond_mounted(traits, freedom, body, su, sv, dt, gravity)
     cx, cy = traits[CENTROID_X], traits[CENTROID_Y]
     theta = body[ANGLE]
     cos, sin = math.cos(theta), math.sin(theta)
@@ -160,7 +273,7 @@ def respond(
     lag_x, lag_y, lag_t = 0.0, 0.0, 0.0
     mass, mass_lag, inertia_lag = traits[EXCESS_MASS], traits[MASS_LAG], traits[INERTIA_LAG]
     # a body that has left the box has no fluid to follow
-    if free and mass + mass_lag + min(su[0], sv[0]) > 1e-6 * m:
+    if freedom != 0 and mass + mass_lag + min(su[0], sv[0]) > 1e-6 * m:
         old_vx, old_vy, old_omega = new_vx, new_vy, omega
         follow_x, follow_y, follow_turn = _acceleration_under(body)
         pull_x = body[APPLIED_X] + mass * gravity[0]
@@ -193,6 +306,63 @@ def respond(
     body[FORCE_X], body[FORCE_Y] = fx, fy
     body[TORQUE] = (turn + j * (new_omega - spin_before) + lag_t) / dt + ax * fy - ay * fx
     return new_vx, new_vy, new_omega
+
+
+@device_function
+def respond_mounted(
+    traits: Array, freedom: int, body: Array, su: Any, sv: Any, dt: float, gravity: Array
+) -> tuple[float, float, float]:
+    """Do what :func:`respond` does for a body with held degrees of freedom, springs and dampers.
+
+    A function of its own, because fast arithmetic takes sums in another order where more is compiled with them, and
+    bodies without a mount go on to the bit.
+    """
+    ax, ay = _arm(traits, body[ANGLE])
+    bx, by = _arm(traits, body[ANGLE_BEFORE])
+    spin, mass, lag, turn_lag = (
+        body[SPIN_BEFORE],
+        traits[EXCESS_MASS],
+        traits[MASS_LAG],
+        traits[INERTIA_LAG],
+    )
+    # a body that turns about a point has another velocity of its centre of mass as soon as it is moved
+    old = body[VX_BEFORE] - spin * by, body[VY_BEFORE] + spin * bx, spin
+    fx, fy = body[APPLIED_X] + mass * gravity[0], body[APPLIED_Y] + mass * gravity[1]
+    # the moment of the force about the reference point is the mean of those before and after the step
+    force = fx, fy, body[APPLIED_TORQUE] + 0.5 * ((bx - ax) * fy - (by - ay) * fx)
+    follow = _acceleration_under(body)
+    masses = mass, traits[EXCESS_INERTIA], lag, turn_lag
+    new = mounted_motion(freedom, body, (ax, ay), masses, dt, (su, sv), old, (force, follow))
+    dx, dy, turned = new[0] - old[0], new[1] - old[1], new[2] - spin
+    body[ANGLE] += 0.5 * dt * turned
+    bx, by = _arm(traits, body[ANGLE])
+    if not freedom & HOLDS_X:
+        body[X] += 0.5 * dt * dx + (ax - bx)
+    if not freedom & HOLDS_Y:
+        body[Y] += 0.5 * dt * dy + (ay - by)
+    body[VX], body[VY], body[SPIN] = new[0] + new[2] * by, new[1] - new[2] * bx, new[2]
+    stop_held(freedom, body)
+    fx = (su[3] - su[0] * new[0] + su[1] * new[2] + traits[FLUID_MASS] * dx) / dt
+    fy = (sv[3] - sv[0] * new[1] - sv[1] * new[2] + traits[FLUID_MASS] * dy) / dt
+    turn = -su[4] + su[1] * new[0] - su[2] * new[2] + sv[4] - sv[1] * new[1] - sv[2] * new[2]
+    torque = (turn + traits[FLUID_INERTIA] * turned) / dt + ax * fy - ay * fx
+    lag_x, lag_y = lag * (follow[0] - dx / dt), lag * (follow[1] - dy / dt)
+    # what is held does not follow the fluid
+    body[FORCE_X] = fx if freedom & HOLDS_X else fx + lag_x
+    body[FORCE_Y] = fy if freedom & HOLDS_Y else fy + lag_y
+    lag_t = turn_lag * (follow[2] - turned / dt) + ax * lag_y - ay * lag_x
+    body[TORQUE] = torque if freedom & HOLDS_ANGLE else torque + lag_t
+    return new
+
+
+@device_function
+def _arm(traits: Array, angle: float) -> tuple[float, float]:
+    """Return what leads from the reference point to the centre of mass of a body at an angle."""
+    cos, sin = math.cos(angle), math.sin(angle)
+    return (
+        cos * traits[CENTROID_X] - sin * traits[CENTROID_Y],
+        sin * traits[CENTROID_X] + cos * traits[CENTROID_Y],
+    )
 
 
 @device_function

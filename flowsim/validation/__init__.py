@@ -18,6 +18,7 @@ from flowsim.validation import (
     driven,
     free_bodies,
     impulsive,
+    mounted,
     open_sides,
     pinball,
     smooth,
@@ -89,6 +90,10 @@ CASES: dict[str, tuple[str, Case]] = {
     "oscillating": ("Cylinder oscillating in still water, Re 100 and KC 5", cylinder.oscillating),
     "d-section": ("Half disk at Re 100, curved side ahead: convergence", cylinder.d_section),
     "added-mass": ("Disk released from rest: its added mass", free_bodies.added_mass),
+    "vortex-induced": (
+        "Cylinder on a spring across the stream, Re 150, mass ratio 2: vortex-induced vibration",
+        mounted.vortex_induced,
+    ),
     "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),
     "forces": ("Two measures of force and torque", bodies.forces),
     "leak": ("Leak through a thin ellipse", bodies.leak),

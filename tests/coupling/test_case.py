@@ -242,3 +242,17 @@ def test_two_simulations_do_not_write_into_one_folder(tmp_path):
     with first:
         pass
     SimulationFiles(tmp_path, flow(), *notes)
+
+
+def test_a_body_is_held_and_sprung_as_it_says(tmp_path):
+    simulation = case_of(
+        tmp_path,
+        "{shape: disk, center: [2, 1.5], motion: free, held: [x, angle], "
+        "springs: {y: {stiffness: 3.0, damping: 0.5, rest: 1.4}}}",
+    )
+    np.testing.assert_array_equal(simulation.spring_stiffness[0, 0], [0.0, 3.0, 0.0])
+    np.testing.assert_array_equal(simulation.spring_damping[0, 0], [0.0, 0.5, 0.0])
+    np.testing.assert_array_equal(simulation.spring_rest[0, 0], [2.0, 1.4, 0.0])
+    simulation.advance_steps(5)
+    assert simulation.body_state.position[0, 0, 0] == 2.0
+    assert simulation.body_state.position[0, 0, 1] != 1.5

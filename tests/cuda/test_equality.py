@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flowsim import Disk, Ellipse, Grid, HalfDisk, Jet, Sides, SignedDistance, Simulation
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Jet, Sides, SignedDistance, Simulation, Spring
 from flowsim.bodies.swimmers import anguilliform, carangiform, slender
 
 CASES = {
@@ -39,6 +39,27 @@ CASES = {
         Sides("far_field", "outflow", "far_field", "far_field"),
         [Disk(motion=lambda t: (1.6, 1.5 + 0.1 * np.sin(t), 0.2 * t, 0.0, 0.1 * np.cos(t), 0.2))],
         {},
+    ),
+    "on springs, held, light": (
+        Sides(bottom="slip", top="slip"),
+        [
+            Disk(
+                center=(1.2, 1.5),
+                motion="free",
+                density=0.4,
+                held=("x", "angle"),
+                springs={"y": Spring(stiffness=20.0, damping=0.5, rest=1.4)},
+            ),
+            HalfDisk(
+                center=(2.4, 1.4),
+                angle=0.4,
+                motion="free",
+                density=3.0,
+                held=("x", "y"),
+                springs={"angle": Spring(stiffness=2.0)},
+            ),
+        ],
+        {"gravity": (0.0, -1.0)},
     ),
     "swimmers that meet": (
         Sides.all("periodic"),

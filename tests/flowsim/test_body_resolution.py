@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, SignedDistance, Simulation, Union, polygon
+from flowsim.bodies.foils import naca
 from flowsim.bodies.resolution import blockage, sharpest_edge, thickness, thin_edge
 
 PERIODIC = Sides("inflow", "outflow", "periodic", "periodic")
@@ -113,3 +114,21 @@ def test_describe_tells_what_is_thin() -> None:
     assert "D/h = 8, bodies 8, 1.6 cells thick, blockage 33.3 %" in first
     assert others == ["body 1 is only 1.6 cells thick: below 4 it leaks, and its forces are rough"]
     assert flow(Disk(center=(2, 3))).describe().count("\n") == 0
+
+
+def test_a_naca_foil_has_its_thickness_area_and_edge() -> None:
+    """Thickest at 0.3 chords; the area is the integral of its thickness, 0.6848 t with the closed trailing edge."""
+    corners = naca(0.12, pivot=0.25)
+    assert corners[:, 0].min() == pytest.approx(-0.25)
+    assert corners[:, 0].max() == pytest.approx(0.75)
+    assert 2 * corners[:, 1].max() == pytest.approx(0.12, rel=1e-3)
+    assert corners[corners[:, 1].argmax(), 0] == pytest.approx(0.05, abs=0.02)
+    assert tuple(corners[0]) == (0.75, 0.0)
+    c = (0.2969 / 1.5, -0.1260 / 2, -0.3516 / 3, 0.2843 / 4, -0.1036 / 5)
+    x, y = corners.T
+    area = 0.5 * np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y)
+    assert area == pytest.approx(2 * 5 * 0.12 * sum(c), rel=2e-3)
+    assert np.degrees(sharpest_edge(polygon(corners.tolist()))) == pytest.approx(17.0, abs=4.0)
+    for options in ({"thickness": 0.0}, {"points": 2}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            naca(**options)

@@ -240,8 +240,8 @@ def penalize(
         px, py, turn = weigh_jets(jets, place, shares, grip, h, sides)
         su = su[0], su[1], su[2], su[3] - px, su[4]
         sv = sv[0], sv[1], sv[2], sv[3] - py, sv[4] - turn
-        free = moves and table.kinds[k, FREE] != 0
-        vx, vy, omega = respond(table.traits[k], free, body, su, sv, dt, box.gravity)
+        freedom = table.kinds[k, FREE] if moves else 0
+        vx, vy, omega = respond(table.traits[k], freedom, body, su, sv, dt, box.gravity)
         if bent:
             drift_u, drift_v = drifts[0, n], drifts[1, n]
             work = _restore(un, share_u, drift_u, True, where, h, (vx, -omega), lines)

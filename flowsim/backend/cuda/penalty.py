@@ -231,7 +231,7 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             k = bodies.order[rank]
             body = state[n, k]
             if moves:
-                move_body(bodies.traits[k], bodies.kinds[k, FREE] != 0, body, clock[n, DT])
+                move_body(bodies.traits[k], bodies.kinds[k, FREE], body, clock[n, DT])
             theta = body[ANGLE]
             x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
             touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
@@ -323,10 +323,10 @@ def _respond(
     if t == 0:
         su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
         body, motion = state[n, k], room.motions[n, k]
-        free = moves and table.kinds[k, FREE] != 0
+        freedom = table.kinds[k, FREE] if moves else 0
         motion[3] = body[SPIN]
         motion[0], motion[1], motion[2] = respond(
-            table.traits[k], free, body, su, sv, clock[n, DT], gravity
+            table.traits[k], freedom, body, su, sv, clock[n, DT], gravity
         )
 
 
@@ -423,9 +423,9 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             block_sums(of_u + of_v, scratch)
             if t == 0:
                 su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
-                free = moves and bodies.kinds[k, FREE] != 0
+                freedom = bodies.kinds[k, FREE] if moves else 0
                 shared_motion[0], shared_motion[1], shared_motion[2] = respond(
-                    bodies.traits[k], free, body, su, sv, dt, gravity
+                    bodies.traits[k], freedom, body, su, sv, dt, gravity
                 )
             cuda.syncthreads()
             motion = shared_motion[0], shared_motion[1], shared_motion[2]
