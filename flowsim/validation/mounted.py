@@ -86,6 +86,11 @@ def vortex_induced(effort: Effort) -> Result:
         )
     ]
     if not effort.quick:
+        # at the edge of lock-in ours beats
+        first = float(amplitude[velocities == LOCKED_IN[0]][0])
+        rows.append(
+            compare("amplitude over D, reduced velocity 4", first, PEAK, 0.25, setup, source)
+        )
         locked = velocities[amplitude > LARGE]
         for end, found in zip(("first", "last"), (locked.min(), locked.max()), strict=True):
             rows.append(

@@ -141,7 +141,7 @@ def test_a_heavy_free_body_falls_and_a_light_one_rises(tmp_path):
     ("bodies=[{center: [1, 1]}]", "key 'bodies.0.shape' is missing"),
     ("bodies=[{shape: disk}]", "key 'bodies.0.center' is missing"),
     ("bodies.0.diametre=1", "unknown key 'bodies.0.diametre': did you mean 'bodies.0.diameter'?"),
-    ("bodies.0.aspect=1", "unknown key 'bodies.0.aspect': allowed are density, motion, center, angle, shape, diameter"),
+    ("bodies.0.aspect=1", "unknown key 'bodies.0.aspect': allowed are density, motion, held, springs, center, angle, shape, diameter"),
     ("bodies.0.diameter=-1", "bodies.0.diameter = -1: input should be greater than 0"),
     ("bodies.0.density=0", "bodies.0.density = 0: input should be greater than 0"),
     ("bodies.0.center=[9, 1]", "bodies.0.center = [9, 1]: not in the box of 4 x 3"),
