@@ -17,6 +17,7 @@ from flowsim.validation.result import (
     Picture,
     Plot,
     Result,
+    Row,
     Setup,
     compare,
 )
@@ -62,15 +63,7 @@ def vortex_induced(effort: Effort) -> Result:
     velocities = np.array(effort.choose(VELOCITIES, (4.0, 5.0)))
     cells, size, duration = effort.choose((24, (20, 12), 150.0), (12, (16, 8), 70.0))
     sim = sprung_cylinder(velocities, cells, size, effort)
-    time, places, spacing = [], [], 0.1
-    while float(sim.time.min()) < duration - 1e-9:
-        sim.advance(spacing)
-        if sim.diverged.any():
-            raise DivergedError("the flow around a sprung cylinder blew up")
-        time.append(float(sim.time[0]))
-        places.append(sim.body_state.position[:, 0, 1] - size[1] / 2)
-        effort.progress(time[-1] / duration)
-    t, y = np.array(time), np.array(places)
+    t, y = _swing(sim, duration, effort)
     late = t > duration - 40.0
     amplitude = 0.5 * (y[late].max(axis=0) - y[late].min(axis=0))
     setup = Setup.of(sim)
@@ -86,23 +79,7 @@ def vortex_induced(effort: Effort) -> Result:
         )
     ]
     if not effort.quick:
-        # at the edge of lock-in ours beats
-        first = float(amplitude[velocities == LOCKED_IN[0]][0])
-        rows.append(
-            compare("amplitude over D, reduced velocity 4", first, PEAK, 0.25, setup, source)
-        )
-        locked = velocities[amplitude > LARGE]
-        for end, found in zip(("first", "last"), (locked.min(), locked.max()), strict=True):
-            rows.append(
-                compare(
-                    f"{end} reduced velocity with more than {LARGE} D",
-                    float(found),
-                    LOCKED_IN[0 if end == "first" else 1],
-                    0.0,
-                    setup,
-                    source,
-                )
-            )
+        rows += _lock_in(velocities, amplitude, setup, source)
     curves = [
         Curve.of("ours", velocities, amplitude, points=True),
         Curve.of("published maximum", LOCKED_IN, [PEAK] * 2),
@@ -121,3 +98,37 @@ def vortex_induced(effort: Effort) -> Result:
         ],
         [Picture.of("swinging", sim, (x0 - 2, x0 + 10, y0 - 3, y0 + 3), 4.0)],
     )
+
+
+def _swing(sim: Simulation, duration: float, effort: Effort) -> tuple[FloatArray, FloatArray]:
+    """Return times, and the places along y of the cylinders about the middle of the box then."""
+    time, places, middle = [], [], sim.grid.size[1] / 2
+    while float(sim.time.min()) < duration - 1e-9:
+        sim.advance(0.1)
+        if sim.diverged.any():
+            raise DivergedError("the flow around a sprung cylinder blew up")
+        time.append(float(sim.time[0]))
+        places.append(sim.body_state.position[:, 0, 1] - middle)
+        effort.progress(time[-1] / duration)
+    return np.array(time), np.array(places)
+
+
+def _lock_in(velocities: FloatArray, amplitude: FloatArray, setup: Setup, source: str) -> list[Row]:
+    """Compare the ends of lock-in; at the first one ours beats."""
+    first = float(amplitude[velocities == LOCKED_IN[0]][0])
+    locked = velocities[amplitude > LARGE]
+    found = {"first": (locked.min(), LOCKED_IN[0]), "last": (locked.max(), LOCKED_IN[1])}
+    return [
+        compare("amplitude over D, reduced velocity 4", first, PEAK, 0.25, setup, source),
+        *(
+            compare(
+                f"{end} reduced velocity with more than {LARGE} D",
+                float(value),
+                published,
+                0.0,
+                setup,
+                source,
+            )
+            for end, (value, published) in found.items()
+        ),
+    ]
