@@ -36,7 +36,7 @@ class Learner(LearnerState):
         Number of agents served, numbered from 0.
     seed
         Seed of the first weights, of the exploration and of what is sampled from the memory.
-    world
+    agents_per_env
         Agents that act together in one environment (N), which looks like one agent from outside
         (``rl_agent/multi_agent/joint.py``). Settings and counters are in its steps.
 
@@ -120,7 +120,7 @@ class Learner(LearnerState):
         """
         outcome = self.collector.receive(agents, rewards, terminated, truncated, observations)
         members, has_ended = outcome.members, outcome.has_ended
-        self.counters.received += len(members) // self.world
+        self.counters.received += len(members) // self.agents_per_env
         records = []
         if has_ended.any():
             records = self._close(members[has_ended], outcome.terminated[has_ended])
@@ -159,7 +159,7 @@ class Learner(LearnerState):
         if not self.counters.is_learning:
             raise ValueError(
                 f"learning starts after learning_starts = {self.config.learning_starts} steps, not after "
-                f"{self.memory.storage.world_steps}"
+                f"{self.memory.storage.env_steps}"
             )
         step, memory, source = self.counters.received, self.memory, self._source()
         sampled = self.sampler.sample(memory.storage, self.config.sample_size, self.rng)
@@ -228,7 +228,7 @@ class Learner(LearnerState):
     def _begin_learning_if_due(self) -> None:
         """Freeze the scale of the states, and count gradient steps from now on."""
         storage = self.memory.storage
-        if self.schedule.begins_learning(self.counters, storage.world_steps):
+        if self.schedule.begins_learning(self.counters, storage.env_steps):
             self.state_scale.freeze(storage.observation[storage.experiences()])
             self.counters.begin_learning()
             self.sweep_memory()

@@ -22,7 +22,7 @@ from rl_agent.normalization.spaces import Sizes, sizes_of
 from rl_agent.rollout.exploration import sample_action
 from rl_agent.saving.checkpoint import Arrays, made_from, read_checkpoint, write_checkpoint
 
-__all__ = ["AVERAGE", "CHECKPOINT", "HANDED_OUT", "Policy", "own_spaces"]
+__all__ = ["AVERAGE", "CHECKPOINT", "HANDED_OUT", "Policy", "agents_per_env_of", "own_spaces"]
 
 F32 = npt.NDArray[np.float32]
 
@@ -115,7 +115,7 @@ class Policy:
             return cls(
                 config,
                 sizes_of(
-                    observed, acted, meta.get("world", 1), previous_action=config.previous_action
+                    observed, acted, agents_per_env_of(meta), previous_action=config.previous_action
                 ),
                 arrays.get(HANDED_OUT, arrays.get(AVERAGE, weights)),
                 mean,
@@ -141,13 +141,13 @@ class Policy:
         meta = {
             "config": self.config.model_dump(mode="json"),
             "choices": self.sizes.choices,
-            "world": self.sizes.world,
+            "agents_per_env": self.sizes.agents_per_env,
         }
         write_checkpoint(Path(path), dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
         """States at the start of n episodes, shape (n, state size); empty rows for what needs no memory."""
-        return np.zeros((n, self.sizes.world * self.state_size), np.float32)
+        return np.zeros((n, self.sizes.agents_per_env * self.state_size), np.float32)
 
     def act(
         self,
@@ -215,22 +215,31 @@ class Policy:
 
     def _rows(self, seen: F32) -> F32:
         """Return the observations of all agents, one row each."""
-        return seen if self.sizes.world == 1 else joint.unpack(seen, self.sizes.world)[0]
+        return (
+            seen
+            if self.sizes.agents_per_env == 1
+            else joint.unpack(seen, self.sizes.agents_per_env)[0]
+        )
 
     def _check(self, given: tuple[int, ...], seen: F32, state: F32) -> None:
         """Refuse observations and states of another shape than the policy was trained with."""
-        world = self.sizes.world
-        extras = 0 if world == 1 else joint.EXTRAS
-        width = world * (self.sizes.seen + extras)
+        agents_per_env = self.sizes.agents_per_env
+        extras = 0 if agents_per_env == 1 else joint.EXTRAS
+        width = agents_per_env * (self.sizes.seen + extras)
         if seen.ndim != 2 or seen.shape[1] != width:
             raise ValueError(
                 f"observations of shape {given}, but this policy takes shape (n, {width}) or ({width},)"
             )
-        expected = len(seen), world * self.state_size
+        expected = len(seen), agents_per_env * self.state_size
         if state.shape != expected:
             raise ValueError(
                 f"a state of shape {state.shape}, but {expected} belongs to observations of shape {given}"
             )
+
+
+def agents_per_env_of(meta: dict[str, Any]) -> int:
+    """Return how many agents each environment has that a checkpoint is of; ``world`` is the key of older ones."""
+    return int(meta.get("agents_per_env", meta.get("world", 1)))
 
 
 def own_spaces(

@@ -190,7 +190,7 @@ def evaluate_again(name: str, origin: dict[str, Any]) -> int:
     numbers: dict[str, Any] = {
         "agents": config.workers.agents,
         "seed": config.run.seed,
-        "world": task.world,
+        "agents_per_env": task.agents_per_env,
     }
     untrained = Learner(config.agent, *spaces, **numbers)
     trained = Policy.load(folder.checkpoint)

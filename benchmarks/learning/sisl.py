@@ -1,4 +1,4 @@
-"""Many agents in one world: the games of Weber et al. 2022 (sisl.yaml), their curves and their page.
+"""Many agents in one environment: the games of Weber et al. 2022 (sisl.yaml), their curves and their page.
 
     python benchmarks/learning/sisl.py run --suite multiwalker -j 2  # complete jobs are skipped, interrupted ones go on
     python benchmarks/learning/sisl.py list                          # the jobs, and which are complete
@@ -34,16 +34,16 @@ PAPER = {
 }
 """Table 1 of the paper: the best mean return of LDI with one policy, and the episode that it was reached in."""
 PANELS = (
-    Panel(0, "mean_return", "steps of a world", "return, mean over the agents"),
+    Panel(0, "mean_return", "steps of an environment", "return, mean over the agents"),
     Panel(1, "mean_return", "CPU seconds of training", "return, mean over the agents"),
 )
 HEAD = """\
-# Many agents in one world: the SISL games
+# Many agents in one environment: the SISL games
 
 Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl.parquet`; do not edit it.
-V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of a world unless a row says
+V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of an environment unless a row says
 otherwise, and PPO of stable-baselines3 with one policy for all.
-[worlds.md](../worlds.md) says how it is done, and how today's games differ from the paper's.
+[multi_agent.md](../multi_agent.md) says how it is done, and how today's games differ from the paper's.
 All rows have two seeds: these are trials.
 The last policies are evaluated on 20 held-out episodes, the first of evaluation seed 10^6 in the numbering before 26
 November 2026.
@@ -51,9 +51,9 @@ November 2026.
 | | importance weight of an agent's own action | of the actions of all |
 | --- | --- | --- |
 | an agent's value counts its own reward | LDI | FDI |
-| it counts the mean reward of its world | LDCo | FDCo |
+| it counts the mean reward of its environment | LDCo | FDCo |
 
-Returns are means over the agents of a world.
+Returns are means over the agents of an environment.
 The paper plots the returns of training episodes, so comparisons are about them.
 The mean action of the last policies is shown as well.
 Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there.

@@ -89,7 +89,7 @@ def train(
             task.action_space,
             agents=config.workers.agents,
             seed=config.run.seed,
-            world=task.world,
+            agents_per_env=task.agents_per_env,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -204,7 +204,7 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
     if not (rehearsed and isinstance(task.action_space, Box)):
         # Learner says what does not fit
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
-            run_warmup(config.agent, task.observation_space, task.action_space, task.world)
+            run_warmup(config.agent, task.observation_space, task.action_space, task.agents_per_env)
     return task
 
 

@@ -19,7 +19,7 @@ def run_warmup(
     config: AgentConfig,
     observation_space: gymnasium.spaces.Box,
     action_space: ActionSpace,
-    world: int = 1,
+    agents_per_env: int = 1,
 ) -> None:
     """Act, store, learn once and sweep the memory, as a run with these settings does: what is compiled is compiled.
 
@@ -29,7 +29,7 @@ def run_warmup(
     ----------
     config
         The settings of the run. Those for a GPU are not rehearsed: its graphs are those of one learner.
-    observation_space, action_space, world
+    observation_space, action_space, agents_per_env
         As of :class:`rl_agent.learner.Learner`.
     """
     if config.device != "cpu":
@@ -44,7 +44,9 @@ def run_warmup(
             "epochs": 1,
         }
     )
-    learner = Learner(small, observation_space, action_space, agents=2, seed=0, world=world)
+    learner = Learner(
+        small, observation_space, action_space, agents=2, seed=0, agents_per_env=agents_per_env
+    )
     shape = observation_space.shape[0]
     rng = np.random.default_rng(0)
     both = np.arange(2)

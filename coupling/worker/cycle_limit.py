@@ -1,8 +1,9 @@
-"""The limit on cycles of PettingZoo's worlds, told as what it is: a truncation.
+"""The limit on cycles of PettingZoo's environments, told as what it is: a truncation.
 
 At ``max_cycles`` some of them (Multiwalker) say that all agents have reached a terminal state, and others (Waterworld)
 no longer say who has. Either is learned wrongly: the value of the last state has to be bootstrapped, unless it is
-terminal. So a world is made with one cycle more than it shall have, never reaches its own limit, and is cut short here.
+terminal. So an environment is made with one cycle more than it shall have, never reaches its own limit, and is cut
+short here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["CycleLimit", "with_cycle_limit"]
 
 
 class CycleLimit:
-    """A world of PettingZoo that is truncated after ``max_cycles`` cycles, whatever it says of its end itself.
+    """An environment of PettingZoo that is truncated after ``max_cycles`` cycles, whatever it says of its end itself.
 
     Parameters
     ----------
@@ -69,16 +70,16 @@ class CycleLimit:
 
 
 def with_cycle_limit(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes a world with its limit told as a truncation, if it is PettingZoo that makes it."""
+    """Return what makes an environment with its limit told as a truncation, if it is PettingZoo that makes it."""
     if not make.__module__.startswith("pettingzoo."):
         return make
     return lambda **options: CycleLimit(make, **options)
 
 
-def _own_limit(world: Any) -> int | None:
-    """Return the number of cycles that a world names, or the engine that it stands on."""
-    own = world.unwrapped
-    for part in (world, own, getattr(own, "env", None)):
+def _own_limit(environment: Any) -> int | None:
+    """Return the number of cycles that an environment names, or the engine that it stands on."""
+    own = environment.unwrapped
+    for part in (environment, own, getattr(own, "env", None)):
         limit = getattr(part, "max_cycles", None)
         if limit is not None:
             return int(limit)

@@ -1,4 +1,4 @@
-"""What the name of a task means: a registered environment, a module of somebody's own, a world of several agents."""
+"""What the name of a task means: a registered environment, a module of somebody's own, a multi-agent environment."""
 
 import contextlib
 import sys
@@ -18,13 +18,13 @@ __all__ = [
     "is_flow",
     "load_task",
     "module_of",
+    "parallel_env_maker",
     "registered",
     "unregistered",
-    "world_maker",
 ]
 
 PARALLEL = "parallel:"
-"""How the name of a task begins whose environments are worlds of several agents."""
+"""How the name of a task begins whose environments have several agents."""
 
 
 def registered(env: str) -> gym.envs.registration.EnvSpec:
@@ -82,8 +82,8 @@ def unregistered(env: str) -> str:
     )
 
 
-def world_maker(env: str) -> Callable[..., Any]:
-    """Return what makes the worlds of ``parallel:module``."""
+def parallel_env_maker(env: str) -> Callable[..., Any]:
+    """Return what makes the multi-agent environments of ``parallel:module``."""
     name = env.removeprefix(PARALLEL)
     try:
         make = getattr(import_module(name, f"env = {env!r}"), "parallel_env", None)
@@ -109,7 +109,7 @@ def load_task(env: str) -> None:
 
     with contextlib.suppress(*RAISED):
         if env.startswith(PARALLEL):
-            world_maker(env)
+            parallel_env_maker(env)
             return
         spec = registered(env)
         for entry in (spec.vector_entry_point, spec.entry_point):
@@ -126,7 +126,7 @@ def draws_itself(env: str) -> bool:
 
     with contextlib.suppress(*RAISED):  # somebody's own module may raise anything, or be gone
         if env.startswith(PARALLEL):
-            made_by: Any = world_maker(env)
+            made_by: Any = parallel_env_maker(env)
         else:
             entry = registered(env).entry_point
             made_by = load_env_creator(entry) if isinstance(entry, str) else entry

@@ -24,13 +24,13 @@ from coupling.settings.suggestions import meant_key, meant_module
 from coupling.worker.env_registry import (
     PARALLEL,
     draws_itself,
+    parallel_env_maker,
     registered,
     unregistered,
-    world_maker,
 )
 from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
+from coupling.worker.multi_agent import JointBatch, JointEnv
 from coupling.worker.spaces import Numbered, flattened, notes_on
-from coupling.worker.worlds import JointBatch, JointWorld
 from rl_agent.multi_agent.joint import ActionSpace
 
 __all__ = [
@@ -54,11 +54,11 @@ class Task:
     Attributes
     ----------
     observation_space, action_space
-        Spaces of one environment: a flat box, and a flat box or discrete. Those of a world are joint ones
-        (``rl_agent/multi_agent/joint.py``).
+        Spaces of one environment: a flat box, and a flat box or discrete. Those of a multi-agent environment are
+        joint ones (``rl_agent/multi_agent/joint.py``).
     episode_steps
         Longest episode in steps, where the task says so.
-    world
+    agents_per_env
         Agents that act together in one environment.
     draws_itself
         Whether it can be filmed.
@@ -69,7 +69,7 @@ class Task:
     observation_space: gym.spaces.Box
     action_space: ActionSpace
     episode_steps: int | None = None
-    world: int = 1
+    agents_per_env: int = 1
     draws_itself: bool = False
     notes: tuple[str, ...] = ()
 
@@ -92,8 +92,8 @@ def make_vector(
     Parameters
     ----------
     env
-        A Gymnasium id, also ``module:id``; or ``parallel:module``, a module whose ``parallel_env`` makes a world of
-        several agents by the parallel interface of PettingZoo.
+        A Gymnasium id, also ``module:id``; or ``parallel:module``, a module whose ``parallel_env`` makes a multi-agent
+        environment by the parallel interface of PettingZoo.
     env_options
         Keyword arguments of the environment.
     count
@@ -117,7 +117,7 @@ def make_vector(
     with _told_in_a_sentence(env):
         make = _maker(env, env_options)
         if env.startswith(PARALLEL):
-            batched = getattr(world_maker(env), "vector_class", None)
+            batched = getattr(parallel_env_maker(env), "vector_class", None)
             if batched is not None:
                 return GuardedBatch(
                     lambda: _joint_batch(batched, count, env_options), raises=not guarded
@@ -140,7 +140,7 @@ def make_vector(
 
 
 def _joint_batch(batched: Any, count: int, env_options: dict[str, Any]) -> JointBatch:
-    """Make a batch of worlds of several agents."""
+    """Make a batch of multi-agent environments."""
     batch = batched(count, autoreset_mode=AutoresetMode.SAME_STEP, **env_options)
     return JointBatch(batch, batch.task.agents)
 
@@ -163,8 +163,8 @@ def _maker(env: str, env_options: dict[str, Any]) -> Callable[[], gym.Env]:
             "step it"
         )
     if env.startswith(PARALLEL):
-        make_world = world_maker(env)
-        return lambda: JointWorld(make_world, env_options)
+        make_env = parallel_env_maker(env)
+        return lambda: JointEnv(make_env, env_options)
     import cases  # noqa: F401  (registers the flow tasks)
 
     # no checker: what it would warn of is refused in a sentence (_try), or costs one episode (Guarded)
@@ -259,9 +259,11 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         vector.close()
     actions = action.choices if isinstance(action, Numbered) else action
     # a name of its own: environments by others have a `world`, their physics, say
-    world = _of_first(vector, "joint_agents", 1)
+    agents_per_env = _of_first(vector, "joint_agents", 1)
     own = _of_first(vector, "own_spaces", None) or _own_spaces(vector)
-    return Task(observation, actions, time_limit(vector), world, draws_itself(env), notes_on(*own))
+    return Task(
+        observation, actions, time_limit(vector), agents_per_env, draws_itself(env), notes_on(*own)
+    )
 
 
 def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
@@ -290,8 +292,8 @@ def time_limit(vector: VectorEnv) -> int | None:
         if isinstance(environment, gym.wrappers.TimeLimit):
             return int(environment._max_episode_steps)
         environment = environment.env
-    # of a world alone: somebody's environment may count its steps by that name
-    return environment.episode_steps if isinstance(environment, JointWorld) else None
+    # of a multi-agent one alone: somebody's environment may count its steps by that name
+    return environment.episode_steps if isinstance(environment, JointEnv) else None
 
 
 def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:

@@ -76,7 +76,7 @@ def _made(folder: OwnFolder, make: Callable[[], T]) -> T:
 
 def place_of(environment: Any, name: str) -> str:
     """Return where a method of an environment is, in brackets; empty where there is no Python code of it."""
-    inner = getattr(environment.unwrapped, "own_world", environment.unwrapped)
+    inner = getattr(environment.unwrapped, "own_env", environment.unwrapped)
     code = getattr(getattr(type(inner), name, None), "__code__", None)
     if code is None:
         return ""

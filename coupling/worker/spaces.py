@@ -29,7 +29,7 @@ class Numbered(spaces.Box):
     Parameters
     ----------
     choices
-        The task's own action space; that of a world has a number for each of its agents.
+        The task's own action space; that of a multi-agent environment has a number for each of its agents.
     """
 
     def __init__(self, choices: spaces.Discrete | spaces.MultiDiscrete) -> None:
@@ -178,7 +178,7 @@ def flattened(environment: gym.Env) -> gym.Env:
     if flat_observations(environment.observation_space) is not None:
         environment = gym.wrappers.FlattenObservation(environment)
     space = environment.action_space
-    # a world's numbers are those of its agents, each of which chooses
+    # a multi-agent environment's numbers are those of its agents, each of which chooses
     if isinstance(space, spaces.Discrete) or (
         isinstance(space, spaces.MultiDiscrete) and hasattr(environment.unwrapped, "joint_agents")
     ):

@@ -149,7 +149,7 @@ class AgentConfig(BaseModel):
     """Whether actions may be discrete."""
     serves_boxes: ClassVar[bool] = True
     """Whether actions may be continuous."""
-    serves_worlds: ClassVar[bool] = False
+    serves_multi_agent: ClassVar[bool] = False
     """Whether several agents may act together in an environment."""
     is_stochastic: ClassVar[bool] = True
     """Whether actions are sampled from the policy that is learned; else they are its mean action and noise."""
@@ -378,12 +378,12 @@ class AgentConfig(BaseModel):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether an agent's value counts the mean reward of its world."""
+        """Whether an agent's value counts the mean reward of its environment."""
         return False
 
     @property
     def has_full_dynamics(self) -> bool:
-        """Whether importance weights are those of the actions of all agents in a world."""
+        """Whether importance weights are those of the actions of all agents in an environment."""
         return False
 
     @property

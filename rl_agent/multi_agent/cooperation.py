@@ -4,14 +4,14 @@ Weber et al. 2022, "Remember and Forget Experience Replay for Multi-Agent Reinfo
 policy and V(s) for each of the N agents:
 
     f(r) = r^(i) or the mean over the N agents, V_f(s) likewise                    ``relation`` (eqs. 8, 9)
-    rho  = that of an agent's own action, or the product over its world            ``dynamics`` (eqs. 13, 12)
+    rho  = that of an agent's own action, or the product over its environment      ``dynamics`` (eqs. 13, 12)
 
 The targets are V_tbc of f(r) and V_f (eqs. 6, 7), one for each agent, and the loss is the mean over the agents of the
-sampled worlds (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its algorithm 2
-has V_f(s) there, which would hold only the mean of the agents' values. An agent that ended before its world adds
-nothing to the loss, and counts in f(r) and V_f with 0.
+sampled environments (eqs. 10, 11). The value's loss is eq. 10 of that paper, whose error is that of V(s^(i)); its
+algorithm 2 has V_f(s) there, which would hold only the mean of the agents' values. An agent that
+ended before its environment adds nothing to the loss, and counts in f(r) and V_f with 0.
 
-Wherever the agents of worlds stand in one array, the N agents of a world are next to each other. The losses have
+Wherever the agents of environments stand in one array, the N of an environment are next to each other. The losses have
 ``sum_of_each`` and ``mean_of_each`` as torch operations (``rl_agent/networks/distributions/densities.py``).
 """
 
@@ -30,18 +30,18 @@ __all__ = ["cooperate", "mean_of_each", "sum_of_each"]
 F32 = npt.NDArray[np.float32]
 
 
-def sum_of_each(numbers: F32, world: int) -> F32:
-    """Give every agent the sum over its world, shape (n N,) to the same."""
-    return np.repeat(numbers.reshape(-1, world).sum(axis=1), world)
+def sum_of_each(numbers: F32, agents_per_env: int) -> F32:
+    """Give every agent the sum over its environment, shape (n N,) to the same."""
+    return np.repeat(numbers.reshape(-1, agents_per_env).sum(axis=1), agents_per_env)
 
 
-def mean_of_each(numbers: F32, world: int) -> F32:
-    """Give every agent the mean over its world (eq. 9), shape (n N,) to the same."""
-    return np.repeat(numbers.reshape(-1, world).mean(axis=1), world)
+def mean_of_each(numbers: F32, agents_per_env: int) -> F32:
+    """Give every agent the mean over its environment (eq. 9), shape (n N,) to the same."""
+    return np.repeat(numbers.reshape(-1, agents_per_env).mean(axis=1), agents_per_env)
 
 
 def cooperate(episodes: Sequence[Episode]) -> list[Episode]:
-    """Give all agents of a world the mean of their rewards and values (eq. 9).
+    """Give all agents of an environment the mean of their rewards and values (eq. 9).
 
     An agent that has ended goes on to count, with a reward and a value of 0.
     """

@@ -1,4 +1,4 @@
-"""A network for each agent of a world, which looks like one network from outside."""
+"""A network for each agent of an environment, which looks like one network from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ I64 = npt.NDArray[np.int64]
 class PerAgent(Several):
     """N networks of one kind: row k of whatever comes goes through network k mod N.
 
-    So the rows have to be those of whole worlds, the agents of a world next to each other
+    So the rows have to be those of whole environments, the agents of an environment next to each other
     (``rl_agent/multi_agent/cooperation.py``).
 
     Parameters

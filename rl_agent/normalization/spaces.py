@@ -20,8 +20,8 @@ class Sizes:
         stored).
     choices
         Number of discrete actions; 0 for continuous ones.
-    world
-        Agents that act together in one world, each with these sizes.
+    agents_per_env
+        Agents that act together in one environment, each with these sizes.
     previous_action
         Components of ``observation`` that are the action before, the last ones; 0 where it is not read.
     """
@@ -29,7 +29,7 @@ class Sizes:
     observation: int
     action: int
     choices: int = 0
-    world: int = 1
+    agents_per_env: int = 1
     previous_action: int = 0
 
     @property
@@ -41,7 +41,7 @@ class Sizes:
 def sizes_of(
     observation_space: gymnasium.Space,
     action_space: gymnasium.Space,
-    world: int = 1,
+    agents_per_env: int = 1,
     *,
     previous_action: bool = False,
 ) -> Sizes:
@@ -51,7 +51,7 @@ def sizes_of(
     ----------
     observation_space, action_space
         Of one agent.
-    world
+    agents_per_env
         Agents that act together.
     previous_action
         Whether the action before is read beside each observation.
@@ -73,7 +73,7 @@ def sizes_of(
             raise ValueError(f"the action space must leave a choice, not {action_space}")
         choices = int(action_space.n)
         before = choices if previous_action else 0
-        return Sizes(observation_space.shape[0] + before, 1, choices, world, before)
+        return Sizes(observation_space.shape[0] + before, 1, choices, agents_per_env, before)
     if (
         not isinstance(action_space, gymnasium.spaces.Box)
         or len(action_space.shape) != 1
@@ -92,4 +92,4 @@ def sizes_of(
         )
     size = action_space.shape[0]
     before = size if previous_action else 0
-    return Sizes(observation_space.shape[0] + before, size, 0, world, before)
+    return Sizes(observation_space.shape[0] + before, size, 0, agents_per_env, before)

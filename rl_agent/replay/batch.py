@@ -153,7 +153,9 @@ def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]
         behaviour_std=behaviour_std,
         v_tbc=v_tbc,
         q_ret=q_ret,
-        present=None if storage.world == 1 else storage.is_present(indices).astype(np.float32),
+        present=None
+        if storage.agents_per_env == 1
+        else storage.is_present(indices).astype(np.float32),
     )
 
 

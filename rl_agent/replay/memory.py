@@ -25,7 +25,7 @@ class EpisodeMemory:
 
     Parameters
     ----------
-    capacity, observation_size, action_size, choices, world, dtype
+    capacity, observation_size, action_size, choices, agents_per_env, dtype
         As of :class:`~rl_agent.replay.storage.EpisodeStorage`.
     trace_decay
         As of :class:`~rl_agent.replay.values.StoredValues`.
@@ -44,12 +44,12 @@ class EpisodeMemory:
         observation_size: int,
         action_size: int,
         choices: int = 0,
-        world: int = 1,
+        agents_per_env: int = 1,
         trace_decay: float = 1.0,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         self.storage = EpisodeStorage(
-            capacity, observation_size, action_size, choices, world, dtype
+            capacity, observation_size, action_size, choices, agents_per_env, dtype
         )
         self.values = StoredValues(self.storage, trace_decay)
 
@@ -71,11 +71,12 @@ class EpisodeMemory:
         storage = self.storage
         together = [episodes] if isinstance(episodes, Episode) else episodes
         lengths = {len(episode.reward) for episode in together}
-        if len(together) != storage.world or len(lengths) != 1:
+        if len(together) != storage.agents_per_env or len(lengths) != 1:
             raise ValueError(
-                f"a world of {storage.world} agents has as many episodes of one length, not {len(together)}"
+                f"an environment of {storage.agents_per_env} agents has as many episodes of one length, "
+                f"not {len(together)}"
             )
-        steps = lengths.pop() * storage.world
+        steps = lengths.pop() * storage.agents_per_env
         if not 0 < steps <= storage.capacity:
             raise ValueError(
                 f"an episode of {steps} steps does not fit a memory of {storage.capacity}"
@@ -121,7 +122,7 @@ def make_memory(config: AgentConfig, sizes: Sizes, capacity: int) -> EpisodeMemo
         sizes.observation,
         sizes.action,
         sizes.choices,
-        sizes.world,
+        sizes.agents_per_env,
         config.trace_decay,
         dtype,
     )

@@ -143,8 +143,8 @@ class RememberForget:
         Parameters
         ----------
         n_far, n
-            Far-policy experiences in the memory, and all experiences in it. Steps of a world that an agent had left
-            are none of either.
+            Far-policy experiences in the memory, and all experiences in it. Steps after an agent had left its
+            environment are none of either.
         step
             Environment steps so far.
         """

@@ -81,7 +81,7 @@ class EpisodeStorage:
         Components of a state and of an action.
     choices
         Number of discrete actions; 0 for continuous ones.
-    world
+    agents_per_env
         Agents that act together in one environment (N). Each has its own N-th of the ring.
     dtype
         Of the observations: ``uint8`` for pictures, of which a million of 84 x 84 then take 7 GB.
@@ -115,11 +115,11 @@ class EpisodeStorage:
         observation_size: int,
         action_size: int,
         choices: int = 0,
-        world: int = 1,
+        agents_per_env: int = 1,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
-        self.world = world
-        self.capacity = capacity = capacity * world
+        self.agents_per_env = agents_per_env
+        self.capacity = capacity = capacity * agents_per_env
         self.observation: npt.NDArray[Any] = np.zeros((capacity, observation_size), dtype)
         self.action = np.zeros((capacity, action_size), np.float32)
         self.behaviour_mean = np.zeros((capacity, choices or action_size), np.float32)
@@ -127,7 +127,7 @@ class EpisodeStorage:
         self.reward = np.zeros(capacity, np.float32)
         self.position = np.zeros(capacity, np.int64)
         self.episode_id = np.zeros(capacity, np.int64)
-        rows = 64 * world
+        rows = 64 * agents_per_env
         self.start = np.zeros(rows, np.int64)
         self.length = np.zeros(rows, np.int64)
         self.present = np.zeros(rows, np.int64)
@@ -141,9 +141,9 @@ class EpisodeStorage:
         return self.next_id - self.first_id
 
     @property
-    def world_steps(self) -> int:
+    def env_steps(self) -> int:
         """Number of steps stored, each of all agents of an environment."""
-        return self.size // self.world
+        return self.size // self.agents_per_env
 
     @property
     def oldest_step_id(self) -> int:
@@ -172,10 +172,10 @@ class EpisodeStorage:
 
     def remove_oldest(self) -> I64:
         """Remove the oldest episode, of all agents of its environment; return the ring indices that are free now."""
-        rows = np.arange(self.first_id, self.first_id + self.world) % len(self.start)
+        rows = np.arange(self.first_id, self.first_id + self.agents_per_env) % len(self.start)
         steps = int(self.length[rows].sum())
         indices = (self.tail + np.arange(steps)) % self.capacity
-        self.first_id += self.world
+        self.first_id += self.agents_per_env
         self.tail = (self.tail + steps) % self.capacity
         self.size -= steps
         self.steps -= int(self.present[rows].sum())
@@ -203,14 +203,14 @@ class EpisodeStorage:
     def experiences(self) -> I64:
         """Ring indices of all stored steps in which the agents took part."""
         indices = self.indices()
-        return indices if self.world == 1 else indices[self.is_present(indices)]
+        return indices if self.agents_per_env == 1 else indices[self.is_present(indices)]
 
     def of_all_agents(self, indices: I64) -> I64:
         """Ring indices of all agents' steps at the same moments, (n,) to (n N,), each environment's side by side."""
-        if self.world == 1:
+        if self.agents_per_env == 1:
             return indices
-        agent = self.episode_id[indices] % self.world
-        ahead = np.arange(self.world) - agent[:, None]
+        agent = self.episode_id[indices] % self.agents_per_env
+        ahead = np.arange(self.agents_per_env) - agent[:, None]
         lengths = self.length[self.rows(indices)]
         return ((indices[:, None] + ahead * lengths[:, None]) % self.capacity).ravel()
 
@@ -229,8 +229,8 @@ class EpisodeStorage:
     def truncated_rows(self) -> I64:
         """Rows of the truncated episodes, whose final value is an estimate, and of others in their environments."""
         rows = self.all_rows()
-        is_terminal = self.terminated[rows].reshape(-1, self.world).all(axis=1)
-        return rows[np.repeat(~is_terminal, self.world)]
+        is_terminal = self.terminated[rows].reshape(-1, self.agents_per_env).all(axis=1)
+        return rows[np.repeat(~is_terminal, self.agents_per_env)]
 
     def windows(self, indices: I64, steps: int, mean: F32, per_std: F32) -> F32:
         """Standardised observations of the ``steps`` steps that end at each of ``indices``.

@@ -97,7 +97,7 @@ class StoredValues:
         advantage: F32 | None = None,
     ) -> None:
         """Store what the networks now say about sampled steps (arguments of ``refresh``); V_tbc stays as it is."""
-        if self._storage.world > 1:
+        if self._storage.agents_per_env > 1:
             far = far & self._storage.is_present(indices)
         stored = self.value, self.rho, self.kl, self.far
         self.n_far += _store(indices, value, rho, kl, far, *stored)

@@ -78,10 +78,10 @@ class Collector:
         values: ValueEstimator,
         rng: np.random.Generator,
     ) -> None:
-        self._world, self._scale = sizes.world, state_scale
+        self._agents_per_env, self._scale = sizes.agents_per_env, state_scale
         self._sizes, self._squash = sizes, config.squash
-        members = agents * sizes.world
-        self._inputs = Inputs(agents, sizes.world, sizes.seen)
+        members = agents * sizes.agents_per_env
+        self._inputs = Inputs(agents, sizes.agents_per_env, sizes.seen)
         self.open_episodes = OpenEpisodes(
             members,
             sizes.observation,
@@ -115,7 +115,7 @@ class Collector:
     def issue(self, decision: Decision) -> int:
         """Record sampled actions as issued; return for how many environments they are."""
         self.behaviour.issue(decision)
-        return len(decision.agents) // self._world
+        return len(decision.agents) // self._agents_per_env
 
     def receive(
         self,
@@ -131,11 +131,11 @@ class Collector:
         ended = terminated | np.asarray(truncated, np.bool_)
         refuse(agents[~np.isfinite(rewards)], "sent a reward that is not finite")
         members, episodes = self._inputs.members(agents), self.open_episodes
-        idle = members[~episodes.is_waiting[members]] // self._world
+        idle = members[~episodes.is_waiting[members]] // self._agents_per_env
         refuse(idle, "waits for no outcome: act first")
-        if self._world > 1:
+        if self._agents_per_env > 1:
             observations, rewards, gone = self._inputs.unpack(observations)
-            terminated, ended = (np.repeat(x, self._world) for x in (terminated, ended))
+            terminated, ended = (np.repeat(x, self._agents_per_env) for x in (terminated, ended))
             terminated = terminated | gone
         taken = episodes.action[members, episodes.length[members]]
         episodes.receive(members, rewards, self._read(observations, taken), terminated & ~ended)
@@ -146,14 +146,14 @@ class Collector:
         withdrawn, members = self.open_episodes.withdraw(
             self._inputs.members(self._inputs.agents(agents))
         )
-        return withdrawn // self._world, members
+        return withdrawn // self._agents_per_env, members
 
     def are_learnable(self, observations: npt.ArrayLike) -> Flags:
         """Tell which observations, shape (n, S), are within the limits of ``rl_agent/normalization/states.py``."""
         array = np.asarray(observations, np.float32)
         near = self._scale.are_near(self._read(self._inputs.unpack(array)[0]))
         fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
-        return np.asarray(fine & near.reshape(len(array), self._world).all(axis=1))
+        return np.asarray(fine & near.reshape(len(array), self._agents_per_env).all(axis=1))
 
     def _read(self, seen: F32, raw: F32 | None = None) -> F32:
         """Return what networks read of what was seen after raw actions, or at the beginning of episodes."""

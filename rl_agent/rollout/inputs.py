@@ -36,15 +36,15 @@ class Inputs:
     ----------
     agents
         Number of agents served, numbered from 0.
-    world
+    agents_per_env
         Agents that act together in one environment (N). From outside they look like one; inside, its members are
         numbered one after the other.
     observation_size
         Components of the observation of one of them (S).
     """
 
-    def __init__(self, agents: int, world: int, observation_size: int) -> None:
-        self._agents, self._world, self._size = agents, world, observation_size
+    def __init__(self, agents: int, agents_per_env: int, observation_size: int) -> None:
+        self._agents, self._agents_per_env, self._size = agents, agents_per_env, observation_size
 
     def agents(self, agents: npt.ArrayLike) -> I64:
         """Return distinct numbers of agents, shape (n,).
@@ -72,7 +72,11 @@ class Inputs:
             If the shape is another one, or a number is not finite.
         """
         array = np.asarray(observations, np.float32)
-        size = self._size if self._world == 1 else self._world * (self._size + joint.EXTRAS)
+        size = (
+            self._size
+            if self._agents_per_env == 1
+            else self._agents_per_env * (self._size + joint.EXTRAS)
+        )
         if array.shape != (len(agents), size):
             raise ValueError(
                 f"observations have shape {array.shape}, expected {(len(agents), size)}"
@@ -82,16 +86,16 @@ class Inputs:
 
     def members(self, agents: I64) -> I64:
         """Return the numbers of all members, shape (n,) to (n N,)."""
-        if self._world == 1:
+        if self._agents_per_env == 1:
             return agents
-        return np.add.outer(agents * self._world, np.arange(self._world)).ravel()
+        return np.add.outer(agents * self._agents_per_env, np.arange(self._agents_per_env)).ravel()
 
     def unpack(self, observations: F32) -> tuple[F32, F32, npt.NDArray[np.bool_]]:
         """Return what the members observed, their rewards, and whether they have ended."""
-        if self._world == 1:
+        if self._agents_per_env == 1:
             nothing = np.zeros(len(observations), np.float32)
             return observations, nothing, nothing > 0
-        return joint.unpack(observations, self._world)
+        return joint.unpack(observations, self._agents_per_env)
 
 
 def largest_pixel(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
@@ -113,7 +117,7 @@ def largest_pixel(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
     return float(space.high.max())
 
 
-def check_agents(config: AgentConfig, agents: int, world: int) -> None:
+def check_agents(config: AgentConfig, agents: int, agents_per_env: int) -> None:
     """Refuse a number of agents, or in each environment, that cannot be served.
 
     Raises
@@ -123,13 +127,14 @@ def check_agents(config: AgentConfig, agents: int, world: int) -> None:
     """
     if agents < 1:
         raise ValueError(f"agents = {agents} must be at least 1")
-    if world == 1:
+    if agents_per_env == 1:
         return
-    if not config.serves_worlds:
+    if not config.serves_multi_agent:
         raise ValueError(
-            f"algorithm = {config.algorithm} learns from one agent in an environment, and here are {world}; use vracer"
+            f"algorithm = {config.algorithm} learns from one agent in an environment, "
+            f"and here are {agents_per_env}; use vracer"
         )
     if config.sampler != "uniform":
         raise ValueError(
-            f"sampler = {config.sampler} samples single agents, and a world has {world}; use uniform"
+            f"sampler = {config.sampler} samples single agents, and an environment has {agents_per_env}; use uniform"
         )

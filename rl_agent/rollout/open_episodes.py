@@ -90,8 +90,8 @@ class OpenEpisodes:
     earlier_return, earlier_steps
         Rewards and steps of the parts of the episode that were split off, shape (agents,).
     gone_after
-        Steps after which an agent reached a terminal state while others of its world went on, -1 if it has not, shape
-        (agents,). Nothing that stands in the steps after these is an experience.
+        Steps after which an agent reached a terminal state while others of its environment went on, -1 if it has not,
+        shape (agents,). Nothing that stands in the steps after these is an experience.
     """
 
     def __init__(
@@ -204,21 +204,21 @@ class OpenEpisodes:
         """Return and length of the parts of an agent's episode that were split off."""
         return float(self.earlier_return[agent]), int(self.earlier_steps[agent])
 
-    def records(self, world: int, step: int) -> list[EpisodeRecord]:
+    def records(self, agents_per_env: int, step: int) -> list[EpisodeRecord]:
         """Tell of the episodes of at least one step what they have so far, their earlier parts included.
 
         Parameters
         ----------
-        world
+        agents_per_env
             Agents that act together; their episodes are one, whose return is the mean over them.
         step
             Environment steps of the learner.
         """
         is_step = np.arange(self.reward.shape[1]) < self.length[:, None]
         returns = self.earlier_return + self.reward.sum(axis=1, dtype=np.float64, where=is_step)
-        returns = returns.reshape(-1, world).mean(axis=1)
-        lengths = (self.earlier_steps + self.length)[::world]
-        under_way = np.flatnonzero(self.is_open[::world] & (lengths > 0))
+        returns = returns.reshape(-1, agents_per_env).mean(axis=1)
+        lengths = (self.earlier_steps + self.length)[::agents_per_env]
+        under_way = np.flatnonzero(self.is_open[::agents_per_env] & (lengths > 0))
         return [
             EpisodeRecord(int(agent), step, float(returns[agent]), int(lengths[agent]), False)
             for agent in under_way
@@ -264,7 +264,9 @@ class OpenEpisodes:
         for name in PER_STEP:
             getattr(self, name)[:, :used] = arrays[name]
         for name in PER_AGENT:
-            if name in arrays:  # checkpoints from before there were worlds have no ``gone_after``
+            if (
+                name in arrays
+            ):  # checkpoints from before there were multi-agent environments have no ``gone_after``
                 getattr(self, name)[:] = arrays[name]
 
     def _grow(self) -> None:

@@ -43,7 +43,7 @@ class EpisodeStore:
         is_cooperative: bool,
     ) -> None:
         self._open, self._memory, self._values = open_episodes, memory, values
-        self._world, self._is_cooperative = memory.storage.world, is_cooperative
+        self._agents_per_env, self._is_cooperative = memory.storage.agents_per_env, is_cooperative
 
     def close(
         self,
@@ -70,7 +70,7 @@ class EpisodeStore:
         """
         values, records = self._values.of_open(self._open, agents), []
         seen, state = self._open.current(agents), self._open.state[agents]
-        for part in self._worlds(agents):
+        for part in self._environments(agents):
             earlier = [self._open.earlier(int(agent)) for agent in agents[part]]
             episodes = [
                 self._open.close(int(agent), float(value), bool(is_terminal))
@@ -82,7 +82,7 @@ class EpisodeStore:
             self._add(episodes, gamma, reward_scale)
             records.append(
                 EpisodeRecord(
-                    agent=int(agents[part][0]) // self._world,
+                    agent=int(agents[part][0]) // self._agents_per_env,
                     step=step,
                     episode_return=float(
                         np.mean(np.add([before for before, _ in earlier], returns))
@@ -100,7 +100,7 @@ class EpisodeStore:
         """Store what has run for a fragment; the episode goes on, and is counted when it ends."""
         agents = agents[self._open.length[agents] >= length]
         values = self._values.of_open(self._open, agents)
-        for part in self._worlds(agents):
+        for part in self._environments(agents):
             pairs = zip(agents[part], values[part], strict=True)
             episodes = [self._open.split(int(agent), float(value)) for agent, value in pairs]
             self._add(episodes, gamma, reward_scale)
@@ -113,13 +113,13 @@ class EpisodeStore:
     def as_long_as_memory(self, agents: I64) -> I64:
         """Those of ``agents`` whose open episodes are as long as the memory."""
         steps = self._open.length[agents] + self._open.earlier_steps[agents]
-        is_long = steps >= self._memory.storage.capacity // self._world
+        is_long = steps >= self._memory.storage.capacity // self._agents_per_env
         return agents[is_long & (self._open.length[agents] > 0)]
 
-    def _worlds(self, agents: I64) -> Iterator[slice]:
+    def _environments(self, agents: I64) -> Iterator[slice]:
         """Slice out the members of each multi-agent environment, which are next to each other."""
-        for first in range(0, len(agents), self._world):
-            yield slice(first, first + self._world)
+        for first in range(0, len(agents), self._agents_per_env):
+            yield slice(first, first + self._agents_per_env)
 
     def _add(self, episodes: list[Episode], gamma: float, reward_scale: float) -> None:
         if self._is_cooperative:

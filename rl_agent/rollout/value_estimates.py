@@ -88,7 +88,7 @@ class ValueEstimator:
         if self._config.is_cooperative:
             rows = storage.all_rows()
             own = np.where(storage.terminated[rows], np.float32(0.0), values.final_value[rows])
-            values.final_value[rows] = cooperation.mean_of_each(own, storage.world)
+            values.final_value[rows] = cooperation.mean_of_each(own, storage.agents_per_env)
 
     def _refresh_values(self, indices: I64) -> None:
         """Compute V of the stored steps at ``indices``, and the final values, again."""

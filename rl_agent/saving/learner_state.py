@@ -18,7 +18,7 @@ from rl_agent.normalization.actions import action_map_of
 from rl_agent.normalization.rewards import RewardScale
 from rl_agent.normalization.spaces import sizes_of
 from rl_agent.normalization.states import StateScale
-from rl_agent.policy import AVERAGE, HANDED_OUT, Policy, own_spaces
+from rl_agent.policy import AVERAGE, HANDED_OUT, Policy, agents_per_env_of, own_spaces
 from rl_agent.replay import RememberForget, make_memory, make_sampler
 from rl_agent.replay.samplers.performance import Performance
 from rl_agent.rollout import inputs
@@ -65,12 +65,14 @@ class LearnerState:
         *,
         agents: int,
         seed: int,
-        world: int = 1,
+        agents_per_env: int = 1,
     ) -> None:
-        seen, acted = joint.own_spaces(observation_space, action_space, world)
-        self.config, self.agents, self.world = config, agents, world
-        self.sizes = sizes = sizes_of(seen, acted, world, previous_action=config.previous_action)
-        inputs.check_agents(config, agents, world)
+        seen, acted = joint.own_spaces(observation_space, action_space, agents_per_env)
+        self.config, self.agents, self.agents_per_env = config, agents, agents_per_env
+        self.sizes = sizes = sizes_of(
+            seen, acted, agents_per_env, previous_action=config.previous_action
+        )
+        inputs.check_agents(config, agents, agents_per_env)
         prepare_device(config.device, config.threads)
         self.action_map = action_map_of(acted, config.squash)
         seeds = np.random.SeedSequence(seed).spawn(4)
@@ -122,8 +124,8 @@ class LearnerState:
             "environment_steps": float(step),
             "gradient_steps": float(self.counters.gradient_steps),
             "episodes_total": float(self.counters.episodes),
-            "memory_steps": float(storage.world_steps),
-            "memory_episodes": float(storage.episodes // self.world),
+            "memory_steps": float(storage.env_steps),
+            "memory_episodes": float(storage.episodes // self.agents_per_env),
             "beta": self.refer.beta,
             "c_max": self.refer.c_max(step),
             "learning_rate": self.refer.learning_rate(step),
@@ -140,7 +142,7 @@ class LearnerState:
 
     def episodes_under_way(self) -> list[EpisodeRecord]:
         """Episodes of at least one step that have not ended, as they are now."""
-        return self.collector.open_episodes.records(self.world, self.counters.received)
+        return self.collector.open_episodes.records(self.agents_per_env, self.counters.received)
 
     def policy(self) -> Policy:
         """Take a snapshot of the current policy, or its average where one is kept: independent of further learning.
@@ -192,9 +194,9 @@ class LearnerState:
             if device is not None:
                 meta["config"]["device"] = device
             config = AgentConfig.model_validate(meta["config"])
-            agents, world = meta["agents"], meta.get("world", 1)
-            spaces = joint.joint_spaces(*own_spaces(arrays, meta), world)
-            learner = cls(config, *spaces, agents=agents, world=world, seed=0)
+            agents, agents_per_env = meta["agents"], agents_per_env_of(meta)
+            spaces = joint.joint_spaces(*own_spaces(arrays, meta), agents_per_env)
+            learner = cls(config, *spaces, agents=agents, agents_per_env=agents_per_env, seed=0)
             learner._restore(arrays, meta)
             return learner
 
@@ -227,7 +229,7 @@ class LearnerState:
         meta = {
             "config": self.config.model_dump(mode="json"),
             "agents": self.agents,
-            "world": self.world,
+            "agents_per_env": self.agents_per_env,
             "choices": self.sizes.choices,
             "counters": {COUNTERS_IN_FILES.get(name, name): number for name, number in counters},
             "memory": memory_counters,

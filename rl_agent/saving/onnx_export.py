@@ -60,13 +60,13 @@ def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None)
     import onnxscript  # noqa: F401  (torch would say that it is missing in a traceback of its own)
     import torch
 
-    rows, size = 2 * policy.sizes.world, policy.state_size
+    rows, size = 2 * policy.sizes.agents_per_env, policy.state_size
     names = ["observation", "state"][: 1 + bool(size)]
     widths = (policy.sizes.seen, size)[: len(names)]
     given = tuple(torch.zeros(rows, width) for width in widths)
     batch = torch.export.Dim("batch")
-    if policy.sizes.world > 1:  # networks of their own take whole environments at a time
-        batch = policy.sizes.world * batch
+    if policy.sizes.agents_per_env > 1:  # networks of their own take whole environments at a time
+        batch = policy.sizes.agents_per_env * batch
     module = _module(policy)
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
@@ -78,7 +78,7 @@ def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None)
     metadata = {
         "action_low": policy.action_low.tolist(),
         "action_high": policy.action_high.tolist(),
-        "agents_of_an_environment": policy.sizes.world,
+        "agents_of_an_environment": policy.sizes.agents_per_env,
         "algorithm": policy.config.algorithm,
         **(notes or {}),
     }
@@ -192,8 +192,8 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    rng, world = np.random.default_rng(0), policy.sizes.world
-    rows, largest = environments * world, 0.0
+    rng, agents_per_env = np.random.default_rng(0), policy.sizes.agents_per_env
+    rows, largest = environments * agents_per_env, 0.0
     state = np.zeros((rows, policy.state_size), np.float32)
     ours = policy.initial_state(environments)
     for _ in range(STEPS_COMPARED):
@@ -201,7 +201,7 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
         seen = (policy.state_mean + normal / policy.state_per_std)[:, : policy.sizes.seen]
         fed = {"observation": seen} | ({"state": state} if policy.state_size else {})
         action, *following = session.run(None, fed)
-        if world > 1:
+        if agents_per_env > 1:
             nothing = np.zeros(rows)
             seen = joint.pack(seen, nothing, nothing).reshape(environments, -1)
         expected, ours = policy.act(seen, ours, deterministic=True)
@@ -210,7 +210,9 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
             largest = max(largest, float(differs.mean()))
         else:
             # float32 bounds of 1e38 would overflow
-            width = np.tile(policy.action_high.astype(np.float64) - policy.action_low, world)
+            width = np.tile(
+                policy.action_high.astype(np.float64) - policy.action_low, agents_per_env
+            )
             gap = np.abs(action.reshape(environments, -1).astype(np.float64) - expected) / width
             largest = max(largest, float(gap.max()))
         if policy.state_size:

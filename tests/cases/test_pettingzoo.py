@@ -1,4 +1,4 @@
-"""Worlds of many agents beside PettingZoo: its own tests of the interface, and its limits on cycles."""
+"""Environments of many agents beside PettingZoo: its own tests of the interface, and its limits on cycles."""
 
 import warnings
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cases.swimmer_school.env import parallel_env
-from coupling.worker.env_registry import world_maker
+from coupling.worker.env_registry import parallel_env_maker
 from coupling.worker.environments import describe_task
-from coupling.worker.worlds import JointWorld
+from coupling.worker.multi_agent import JointEnv
 from rl_agent import AgentConfig, Learner
 from rl_agent.multi_agent.joint import unpack
 
@@ -34,18 +34,18 @@ def test_the_school_passes_the_tests_of_the_interface():
 
 @pytest.mark.parametrize("env", SISL)
 def test_the_games_pass_the_tests_of_the_interface(env):
-    make = world_maker(env)
+    make = parallel_env_maker(env)
     PETTINGZOO.parallel_api_test(make(), num_cycles=40)
     PETTINGZOO.parallel_seed_test(make, num_cycles=10)
 
 
 @pytest.mark.parametrize("env", SISL)
 def test_the_limit_on_cycles_truncates(env):
-    world = JointWorld(world_maker(env), {"max_cycles": 4})
-    world.action_space.seed(0)
+    env = JointEnv(parallel_env_maker(env), {"max_cycles": 4})
+    env.action_space.seed(0)
     for _ in range(2):
-        world.reset(seed=3)
-        ends = [world.step(world.action_space.sample())[2:4] for _ in range(4)]
+        env.reset(seed=3)
+        ends = [env.step(env.action_space.sample())[2:4] for _ in range(4)]
         assert ends == [(False, False)] * 3 + [(False, True)]
 
 
@@ -56,12 +56,12 @@ def test_the_limit_of_a_game_that_is_told_none_is_known(env):
 
 def play(cycles, seed=1):
     """Play Multiwalker with fixed random actions until its end; returns what was observed, and how it ended."""
-    world = JointWorld(world_maker(MULTIWALKER), {"max_cycles": cycles})
-    seen = [world.reset(seed=seed)[0]]
+    env = JointEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": cycles})
+    seen = [env.reset(seed=seed)[0]]
     rng = np.random.default_rng(0)
     while True:
-        action = rng.uniform(-1, 1, world.action_space.shape).astype(np.float32)
-        observation, _, terminated, truncated, _ = world.step(action)
+        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+        observation, _, terminated, truncated, _ = env.step(action)
         seen.append(observation)
         if terminated or truncated:
             return np.array(seen), terminated, truncated
@@ -79,20 +79,20 @@ def test_a_walker_that_falls_at_the_limit_has_fallen_and_one_that_stands_has_not
 
 
 def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
-    world = JointWorld(world_maker(MULTIWALKER), {"max_cycles": 6})
+    env = JointEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": 6})
     learner = Learner(
         AgentConfig(hidden=(8,), buffer_size=64, learning_starts=6, batch_size=4),
-        world.observation_space,
-        world.action_space,
+        env.observation_space,
+        env.action_space,
         agents=1,
         seed=0,
-        world=3,
+        agents_per_env=3,
     )
-    learner.begin([0], world.reset(seed=1)[0][None])
+    learner.begin([0], env.reset(seed=1)[0][None])
     ended = False
     while not ended:
         action = np.clip(learner.act([0]), -1, 1)[0].astype(np.float32)
-        observation, reward, terminated, truncated, _ = world.step(action)
+        observation, reward, terminated, truncated, _ = env.step(action)
         learner.observe([0], [reward], [terminated], [truncated], observation[None])
         ended = terminated or truncated
     memory = learner.memory
@@ -104,6 +104,6 @@ def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
     np.testing.assert_allclose(memory.values.final_value[:3], value, rtol=1e-5)
 
 
-def test_a_world_by_others_says_itself_how_it_ends():
-    """Only PettingZoo's own worlds are cut short here."""
-    assert world_maker("parallel:cases.swimmer_school.env") is parallel_env
+def test_a_multi_agent_environment_by_others_says_itself_how_it_ends():
+    """Only PettingZoo's own environments are cut short here."""
+    assert parallel_env_maker("parallel:cases.swimmer_school.env") is parallel_env

@@ -76,5 +76,5 @@ def test_the_task_of_a_preset_is_one_agent_that_can_be_made(preset):
         )
     config = load_config(preset)
     task = describe_task(config.env, config.env_options)
-    assert task.world == 1
+    assert task.agents_per_env == 1
     assert task.episode_steps is not None

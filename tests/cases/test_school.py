@@ -15,7 +15,7 @@ from cases.swimmer_school.env import (
     parallel_env,
 )
 from coupling.worker.environments import make_vector
-from coupling.worker.worlds import JointWorld
+from coupling.worker.multi_agent import JointEnv
 from flowsim.render.fields import Scene
 
 OBSERVATIONS = 16
@@ -31,7 +31,7 @@ def act(school: SwimmerSchool, *command: float) -> dict:
     return dict.fromkeys(school.agents, np.array(command, np.float32))
 
 
-def test_an_episode_is_one_of_a_parallel_world(school: SwimmerSchool) -> None:
+def test_an_episode_is_one_of_a_parallel_environment(school: SwimmerSchool) -> None:
     seen, _ = school.reset(seed=3)
     assert list(seen) == school.possible_agents == ["swimmer_0", "swimmer_1", "swimmer_2"]
     for name in school.agents:
@@ -117,8 +117,8 @@ def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerS
         task_class = NotingTask
 
     seen = Noting(**TINY, episode_actions=2, render_mode="rgb_array_list")
-    for world in (school, seen):
-        world.reset(seed=2)
+    for env in (school, seen):
+        env.reset(seed=2)
     assert len(seen.render()) == 1
     commands = act(seen, 0.4, -0.3)
     (there, rewards, *_), (here, same, *_) = seen.step(commands), school.step(commands)
@@ -137,27 +137,27 @@ def test_a_batch_of_schools_in_one_simulation_equals_single_ones_to_the_bit() ->
     options = TINY | {"episode_actions": 2}
     batch = make_vector("parallel:cases.swimmer_school.env", options, 2)
     assert isinstance(batch.unwrapped, SwimmerSchoolVectorEnv)
-    worlds = [JointWorld(parallel_env, options) for _ in range(2)]
+    envs = [JointEnv(parallel_env, options) for _ in range(2)]
     seen, _ = batch.reset(seed=[4, 6])
-    for number, world in enumerate(worlds):
-        np.testing.assert_array_equal(seen[number], world.reset(seed=4 + 2 * number)[0])
+    for number, env in enumerate(envs):
+        np.testing.assert_array_equal(seen[number], env.reset(seed=4 + 2 * number)[0])
     rng = np.random.default_rng(0)
     for count in range(4):
         actions = rng.uniform(-0.4, 0.4, (2, 6)).astype(np.float32)
         seen, rewards, terminated, truncated, infos = batch.step(actions)
-        for number, world in enumerate(worlds):
-            last, reward, *ends, _ = world.step(actions[number])
+        for number, env in enumerate(envs):
+            last, reward, *ends, _ = env.step(actions[number])
             assert (rewards[number], terminated[number], truncated[number]) == (reward, *ends)
             if any(ends):
                 np.testing.assert_array_equal(infos["final_obs"][number], last)
-                last = world.reset()[0]
+                last = env.reset()[0]
             np.testing.assert_array_equal(seen[number], last)
         assert truncated.all() == (count % 2 == 1)
 
 
-def test_the_joint_world_and_the_gymnasium_form_have_its_spaces() -> None:
-    world = JointWorld(parallel_env, TINY)
-    assert world.joint_agents == 3
+def test_the_joint_environment_and_the_gymnasium_form_have_its_spaces() -> None:
+    env = JointEnv(parallel_env, TINY)
+    assert env.joint_agents == 3
     env = gymnasium.make("flowsim/SwimmerSchool-v0", **TINY)
     assert env.observation_space.shape == (3 * OBSERVATIONS,)
     assert env.action_space.shape == (6,)

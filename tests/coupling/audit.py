@@ -124,7 +124,7 @@ def audit(learner, journal: Path, outboxes: Path | None) -> Audit:
         pieces.setdefault(piece.name, {}).setdefault(piece.episode, []).append(piece)
     journals = {path.stem: read_journal(path) for path in sorted(journal.glob("*.steps"))}
     steps_of = {stem: len(entries) for stem, entries in journals.items()}
-    outbox_ends = ends_of_outboxes(journal, outboxes, learner.world)
+    outbox_ends = ends_of_outboxes(journal, outboxes, learner.agents_per_env)
     report.processes = len({stem.partition("-")[0] for stem, steps in steps_of.items() if steps})
     report.environments = len(journals)
     for stem, entries in journals.items():
@@ -175,7 +175,7 @@ def held_pieces(learner, report):
         )
     for agent in np.flatnonzero(running.length):
         steps, gone = running.length[agent], running.gone_after[agent]
-        if gone >= 0:  # it has ended, and others of its world go on
+        if gone >= 0:  # it has ended, and others of its environment go on
             observed, action = (
                 running.observation[agent, : gone + 1],
                 np.clip(space(running.action[agent, :gone]), -1, 1),
@@ -252,13 +252,15 @@ def differences(piece, returned, report):
         report.wrong.append((*where, f"terminated is {piece.terminated}, was {terminal}"))
 
 
-def ends_of_outboxes(journal: Path, outboxes: Path | None, world: int) -> set[tuple[str, int, int]]:
+def ends_of_outboxes(
+    journal: Path, outboxes: Path | None, agents_per_env: int
+) -> set[tuple[str, int, int]]:
     """Return where the outboxes ended that successors found and that were left: what the next step starts from."""
     frames = [path.read_bytes() for path in journal.glob("*.found")]
     if outboxes is not None:
         frames += [read_outbox(path.with_suffix("")) for path in outboxes.glob("outbox-*.0")]
     ends = set()
-    size = SIZE if world == 1 else world * (SIZE + EXTRAS)
+    size = SIZE if agents_per_env == 1 else agents_per_env * (SIZE + EXTRAS)
     for frame in filter(None, frames):
         header, body = decode(frame)
         count = header.environments
@@ -266,8 +268,8 @@ def ends_of_outboxes(journal: Path, outboxes: Path | None, world: int) -> set[tu
             observations = decode_observations(body, count, size)
         else:
             observations = decode_step(body, count, size).observations
-        if world > 1:
-            observations, _, _ = unpack(observations, world)
+        if agents_per_env > 1:
+            observations, _, _ = unpack(observations, agents_per_env)
         ends |= {(name_of(row), int(row[0]), int(row[1])) for row in observations}
     return ends
 

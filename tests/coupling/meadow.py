@@ -1,4 +1,4 @@
-"""Worlds of several agents for tests: in a meadow each walks on a line, by a force or by choices."""
+"""Environments of several agents for tests: in a meadow each walks on a line, by a force or by choices."""
 
 import gymnasium as gym
 import numpy as np

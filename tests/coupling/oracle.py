@@ -7,8 +7,9 @@ made. Workers find this module on PYTHONPATH and register it by the id ``oracle:
 With ``journal`` each environment in a worker writes down every step that returned, for ``audit.py``: one write at the
 very end of ``step()``. With ``meeting``, a folder, no environment of a worker takes its first step, nor its second,
 before ``party`` processes have come to theirs: none of them can do the whole run alone, however late another one is,
-and the learner has a step of each. ``parallel:oracle`` is a world of such environments, some of which end before the
-others. Importing this module also arms the labelled points of ``faults.py`` that the process's environment asks for.
+and the learner has a step of each. ``parallel:oracle`` is an environment of several such agents, some of which end
+before the others. Importing this module also arms the labelled points of ``faults.py`` that the process's
+environment asks for.
 """
 
 import ctypes

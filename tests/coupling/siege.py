@@ -403,7 +403,7 @@ class Siege:
             lengths = [int(row["length"]) for row in csv.DictReader(file)]
         if (len(lengths), sum(lengths)) != (
             learner.episodes,
-            learner.memory.storage.world_steps,
+            learner.memory.storage.env_steps,
         ):
             raise SiegeError(
                 f"episodes.csv has {len(lengths)} episodes of {sum(lengths)} steps, not {learner.episodes}"

@@ -145,8 +145,12 @@ def test_a_joint_step_of_many_agents_is_there_once_or_not_at_all(laid):
     learner = Learner.load(siege.checkpoint)
     storage = learner.memory.storage
     rows = storage.all_rows()
-    assert (storage.present[rows] < storage.length[rows]).any()  # some ended before their world
-    for together in rows.reshape(-1, 3):  # the agents of a world stand together, at the same steps
+    assert (
+        storage.present[rows] < storage.length[rows]
+    ).any()  # some ended before their environment
+    for together in rows.reshape(
+        -1, 3
+    ):  # the agents of an environment stand together, at the same steps
         assert len(set(storage.length[together])) == 1
         assert len({tuple(storage.observation[storage.start[row], :2]) for row in together}) == 1
 

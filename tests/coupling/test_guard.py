@@ -325,10 +325,10 @@ def test_what_cannot_be_flattened_is_a_sentence_with_the_wrapper(options, senten
         describe_task("wild:Spaces-v0", options)
 
 
-def test_a_world_of_agents_with_nested_spaces(monkeypatch):
+def test_a_multi_agent_environment_of_agents_with_nested_spaces(monkeypatch):
     from meadow import Meadow
 
-    from coupling.worker.worlds import JointWorld
+    from coupling.worker.multi_agent import JointEnv
 
     class Nested(Meadow):
         def observation_space(self, agent):
@@ -348,28 +348,28 @@ def test_a_world_of_agents_with_nested_spaces(monkeypatch):
             no = dict.fromkeys(self.agents, False)
             return {name: NESTED_SEEN.sample() for name in self.agents}, paid, no, no, {}
 
-    world = JointWorld(Nested, {})
-    joint, _ = world.reset(seed=0)
-    assert joint.shape == (world.joint_agents * (11 + 2),)
-    world.action_space.seed(0)
+    env = JointEnv(Nested, {})
+    joint, _ = env.reset(seed=0)
+    assert joint.shape == (env.joint_agents * (11 + 2),)
+    env.action_space.seed(0)
     for _ in range(20):
-        joint, reward, *_ = world.step(world.action_space.sample())
+        joint, reward, *_ = env.step(env.action_space.sample())
         assert reward == 1.0
-        assert world.observation_space.contains(joint)
+        assert env.observation_space.contains(joint)
 
 
-def test_what_a_world_pays_that_cannot_be_learned_from_is_told_with_its_place():
+def test_what_a_multi_agent_environment_pays_that_cannot_be_learned_from_is_told_with_its_place():
     from meadow import Meadow
 
-    from coupling.worker.worlds import JointWorld
+    from coupling.worker.multi_agent import JointEnv
 
     class Rich(Meadow):
         def step(self, actions):
             seen, paid, *ends = super().step(actions)
             return seen, paid | {"cow_1": 1e39}, *ends
 
-    world = JointWorld(Rich, {})
-    world.reset(seed=0)
+    env = JointEnv(Rich, {})
+    env.reset(seed=0)
     line = Rich.step.__code__.co_firstlineno
     with pytest.raises(FailureError, match=rf"1e\+39 \(test_guard.py, line {line}, in step\)$"):
-        world.step(np.zeros(2, np.float32))
+        env.step(np.zeros(2, np.float32))

@@ -22,7 +22,7 @@ def a_run(env: str, name: str = "one") -> RunFolder:
     config = load_config(f"{name}.yaml")
     task = describe_task(config.env, config.env_options)
     spaces = task.observation_space, task.action_space
-    learner = Learner(config.agent, *spaces, agents=1, seed=0, world=task.world)
+    learner = Learner(config.agent, *spaces, agents=1, seed=0, agents_per_env=task.agents_per_env)
     folder = RunFolder(Path(name))
     folder.create(config, lambda: learner.save(folder.checkpoint))
     note_training(config.env)
@@ -99,7 +99,7 @@ def test_all_pictures_of_an_action_are_shown(monkeypatch, capsys):
     assert reds == [10, *range(20, 80, 10), 70, 70]
 
 
-def test_worlds_and_choices_are_filmed_too(monkeypatch, capsys):
+def test_several_agents_and_choices_are_filmed_too(monkeypatch, capsys):
     meadow = Path(__file__).parent / "meadow.py"
     Path("seen_meadow.py").write_text(
         meadow.read_text().replace("parallel_env = Meadow", "")

@@ -121,7 +121,7 @@ def train_own(
             task.action_space,
             agents=job.agents,
             seed=job.seed,
-            world=task.world,
+            agents_per_env=task.agents_per_env,
         )
     curve = _begin_curve(folder, learner.environment_steps)
     environments = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
@@ -193,9 +193,9 @@ def train_sb3(
     assert job.sb3 is not None
     algorithm = getattr(stable_baselines3, job.sb3["sb3"])
     settings = {key: value for key, value in job.sb3.items() if key != "sb3"}
-    world = describe_task(job.env, job.options_in_training).world
+    agents_per_env = describe_task(job.env, job.options_in_training).agents_per_env
     vector = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
-    environments = Environments(vector, _first_seeds(job, 0), world)
+    environments = Environments(vector, _first_seeds(job, 0), agents_per_env)
     model = algorithm("MlpPolicy", environments, seed=job.seed, device="cpu", **settings)
     curve = _begin_curve(folder, 0)
 
@@ -205,7 +205,7 @@ def train_sb3(
         goal = _next_row(job, 0)
 
         def _on_step(self) -> bool:
-            steps = self.num_timesteps // world
+            steps = self.num_timesteps // agents_per_env
             if steps >= self.goal:
                 curve.clock.stop()
                 curve.add(steps, environments.take_episodes())
@@ -214,9 +214,9 @@ def train_sb3(
             return not (told_to_stop() or job.is_enough(steps, curve.clock.cpu))
 
     curve.clock.start()
-    model.learn(total_timesteps=job.steps * world, callback=Rows())
+    model.learn(total_timesteps=job.steps * agents_per_env, callback=Rows())
     curve.clock.stop()
-    if not job.is_enough(model.num_timesteps // world, curve.clock.cpu):
+    if not job.is_enough(model.num_timesteps // agents_per_env, curve.clock.cpu):
         raise Interrupted
     model.save(folder / "model.zip")
     environments.close()
@@ -234,7 +234,7 @@ def sb3_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
     return ModelController(
         model,
         deterministic=deterministic,
-        world=describe_task(job.env, job.options_in_training).world,
+        agents_per_env=describe_task(job.env, job.options_in_training).agents_per_env,
     )
 
 

@@ -19,8 +19,8 @@ __all__ = ["Environments", "ModelController"]
 class Environments(VecEnv):
     """A vector environment that resets in the same step, with the episodes it has seen.
 
-    The agents of worlds are environments of their own, so that one policy learns from all of them. They end with their
-    world; an agent that has ended before has a reward of 0 until then.
+    The agents of multi-agent environments are environments of their own, so that one policy learns from all of
+    them. They end with their environment; an agent that has ended before has a reward of 0 until then.
 
     Parameters
     ----------
@@ -28,13 +28,15 @@ class Environments(VecEnv):
         The environments.
     seed
         Seeds the first reset: one number, or one for each of them.
-    world
+    agents_per_env
         Agents that act together in each of them.
     """
 
-    def __init__(self, vector: VectorEnv, seed: int | Sequence[int], world: int = 1) -> None:
-        self._vector, self._first_seed, self._world = vector, seed, world
-        self._gone = np.zeros(vector.num_envs * world, bool)
+    def __init__(
+        self, vector: VectorEnv, seed: int | Sequence[int], agents_per_env: int = 1
+    ) -> None:
+        self._vector, self._first_seed, self._agents_per_env = vector, seed, agents_per_env
+        self._gone = np.zeros(vector.num_envs * agents_per_env, bool)
         self._returns, self._lengths = (
             np.zeros(vector.num_envs),
             np.zeros(vector.num_envs, np.int64),
@@ -42,8 +44,8 @@ class Environments(VecEnv):
         self._episodes: list[tuple[float, int]] = []
         sees, acts = vector.single_observation_space, vector.single_action_space
         # as checked for the learners
-        spaces = joint.own_spaces(sees, acts, world)  # type: ignore[arg-type]
-        super().__init__(vector.num_envs * world, *spaces)
+        spaces = joint.own_spaces(sees, acts, agents_per_env)  # type: ignore[arg-type]
+        super().__init__(vector.num_envs * agents_per_env, *spaces)
 
     def take_episodes(self) -> list[tuple[float, int]]:
         """Return and length of the episodes completed since the last call."""
@@ -73,9 +75,9 @@ class Environments(VecEnv):
             last[i] = info["final_obs"][i]
             self._episodes.append((float(self._returns[i]), int(self._lengths[i])))
         self._returns[ended] = self._lengths[ended] = 0
-        each, cut = np.repeat([ended, truncated & ~terminated], self._world, axis=1)
-        if self._world > 1:
-            _, rewards, gone = joint.unpack(last, self._world)
+        each, cut = np.repeat([ended, truncated & ~terminated], self._agents_per_env, axis=1)
+        if self._agents_per_env > 1:
+            _, rewards, gone = joint.unpack(last, self._agents_per_env)
             rewards = np.where(self._gone, 0.0, rewards)
             self._gone |= gone
             cut &= ~self._gone  # who reached a terminal state has no value behind it
@@ -88,7 +90,11 @@ class Environments(VecEnv):
 
     def _apart(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """Take joint observations apart, shape (n N, S)."""
-        return observations if self._world == 1 else joint.unpack(observations, self._world)[0]
+        return (
+            observations
+            if self._agents_per_env == 1
+            else joint.unpack(observations, self._agents_per_env)[0]
+        )
 
     def close(self) -> None:
         """Close the environments."""
@@ -114,16 +120,26 @@ class Environments(VecEnv):
 
 
 class ModelController:
-    """A trained model as a controller, of all agents of a world alike."""
+    """A trained model as a controller, of all agents of an environment alike."""
 
-    def __init__(self, model: BaseAlgorithm, *, deterministic: bool, world: int = 1) -> None:
-        self._model, self._deterministic, self._world = model, deterministic, world
+    def __init__(
+        self, model: BaseAlgorithm, *, deterministic: bool, agents_per_env: int = 1
+    ) -> None:
+        self._model, self._deterministic, self._agents_per_env = (
+            model,
+            deterministic,
+            agents_per_env,
+        )
 
     def reset(self, n: int) -> None:
         """Begin ``n`` episodes."""
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Return the model's actions."""
-        own = observations if self._world == 1 else joint.unpack(observations, self._world)[0]
+        own = (
+            observations
+            if self._agents_per_env == 1
+            else joint.unpack(observations, self._agents_per_env)[0]
+        )
         actions = np.asarray(self._model.predict(own, deterministic=self._deterministic)[0])
-        return actions if self._world == 1 else actions.reshape(len(observations), -1)
+        return actions if self._agents_per_env == 1 else actions.reshape(len(observations), -1)

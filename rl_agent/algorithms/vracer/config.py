@@ -21,13 +21,13 @@ class VRacerConfig(DrawsSteps):
         a bound is the same action (Weber et al. 2022, appendix B). Discrete actions are sampled by a softmax of
         logits instead of the normal, or with ``boltzmann`` by one with a learned inverse temperature (appendix A).
     relation
-        Several agents in a world: whose reward an agent's value counts, its own (``individual``) or the mean over the
-        world (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
+        Several agents: whose reward an agent's value counts, its own (``individual``) or the mean over the
+        environment (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
     dynamics
-        Several agents in a world: ``local`` importance weights of each agent's own action, or ``full`` ones of all
+        Several agents: ``local`` importance weights of each agent's own action, or ``full`` ones of all
         actions together (eqs. 13 and 12 there).
     policies
-        Several agents in a world: one network for all of them (``shared``), or each its ``own``.
+        Several agents: one network for all of them (``shared``), or each its ``own``.
     advantage
         Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
     state_dependent_std
@@ -46,7 +46,7 @@ class VRacerConfig(DrawsSteps):
     title: ClassVar[str] = "V-RACER"
     title_replay: ClassVar[Replay] = "refer"
     colour: ClassVar[str] = "#1f77b4"
-    serves_worlds: ClassVar[bool] = True
+    serves_multi_agent: ClassVar[bool] = True
 
     algorithm: Literal["vracer"] = "vracer"
     policy: Literal["normal", "clipped", "boltzmann"] = "normal"
@@ -96,12 +96,12 @@ class VRacerConfig(DrawsSteps):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether an agent's value counts the mean reward of its world."""
+        """Whether an agent's value counts the mean reward of its environment."""
         return self.relation == "cooperative"
 
     @property
     def has_full_dynamics(self) -> bool:
-        """Whether importance weights are those of the actions of all agents in a world."""
+        """Whether importance weights are those of the actions of all agents in an environment."""
         return self.dynamics == "full"
 
     @property

@@ -50,7 +50,7 @@ class Gradient:
         )
         error = batch.v_tbc - outputs[:, 0]
         return Evaluation(
-            value=cooperation.mean_of_each(value, of.sizes.world)
+            value=cooperation.mean_of_each(value, of.sizes.agents_per_env)
             if of.config.is_cooperative
             else value.copy(),
             rho=rho,
@@ -75,7 +75,7 @@ class Gradient:
         if batch.present is not None:
             log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
             if of.config.has_full_dynamics:
-                log_rho = cooperation.sum_of_each(log_rho, of.sizes.world)
+                log_rho = cooperation.sum_of_each(log_rho, of.sizes.agents_per_env)
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
         return value, kl, *weigh(log_rho, *bounds)
 
@@ -101,7 +101,7 @@ class Gradient:
         of, deviation, d_outputs = self._of, self._deviation, np.empty_like(outputs)
         # the weight of every agent moves with the action of each
         if batch.present is not None and of.config.has_full_dynamics:
-            advantage = cooperation.sum_of_each(advantage, of.sizes.world)
+            advantage = cooperation.sum_of_each(advantage, of.sizes.agents_per_env)
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         d_sigma = _output_gradients(
             outputs,

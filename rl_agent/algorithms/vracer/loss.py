@@ -33,7 +33,7 @@ Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the
 Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also gives the
 coefficients of A(s, a), the targets hold Q = V + A (eqs. 6, 7), and L_adv (eq. 23) is added to L (``advantages.py``).
 
-Several agents in a world (Weber et al. 2022, section 2), each with this policy and V(s):
+Several agents in an environment (Weber et al. 2022, section 2), each with this policy and V(s):
 ``rl_agent/multi_agent/cooperation.py``. One network and sigma serve all of them, or with ``policies`` ``own`` each has
 its own.
 
@@ -87,8 +87,8 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
 
 
 def _deviation(config: VRacerConfig, sizes: Sizes) -> PolicyStd:
-    """Build sigma, for each agent of a world if they have a policy each."""
-    policies = sizes.world if config.policies == "own" else 1
+    """Build sigma, for each agent of an environment if they have a policy each."""
+    policies = sizes.agents_per_env if config.policies == "own" else 1
     return PolicyStd(sizes.action, config.sigma_min, policies, of_state=config.state_dependent_std)
 
 
@@ -181,9 +181,15 @@ class VRacer(Algorithm):
             )
         present = inputs.get("present", torch.ones_like(value))
         kl = kl * present
-        log_pi, log_mu, world = log_pi * present, log_mu * present, self.sizes.world
+        log_pi, log_mu, agents_per_env = (
+            log_pi * present,
+            log_mu * present,
+            self.sizes.agents_per_env,
+        )
         if self.config.has_full_dynamics:
-            log_pi, log_mu = (densities.sum_of_each(log, world) for log in (log_pi, log_mu))
+            log_pi, log_mu = (
+                densities.sum_of_each(log, agents_per_env) for log in (log_pi, log_mu)
+            )
         rho = torch.minimum(densities.importance_weight(log_pi, log_mu), inputs["rho_clip"])
         far, kept = near_policy_masks(rho, inputs)
         kept = kept * inputs["weight"] * present
@@ -195,7 +201,7 @@ class VRacer(Algorithm):
         value_loss = 0.5 * error**2 * kept
         both, v_f = policy_loss + value_loss, value * present
         if self.config.is_cooperative:
-            v_f = densities.mean_of_each(v_f, world)
+            v_f = densities.mean_of_each(v_f, agents_per_env)
         results = {"value": v_f, "rho": rho, "kl": kl, "far": far, "td_error": error}
         if "present" in inputs:
             results["present"] = present

@@ -2,7 +2,7 @@
 
 Every function of a policy works on the last axis and keeps the others; none looks at values on the host, so a CUDA
 graph can hold them. Gaussians, clipped or not, have independent components; categorical policies are given by their
-logits. At the end is what the agents of a world have in common, as in ``rl_agent/multi_agent/cooperation.py``.
+logits. At the end is what the agents of an environment have in common, as in ``rl_agent/multi_agent/cooperation.py``.
 """
 
 from __future__ import annotations
@@ -130,11 +130,11 @@ def compare_normals(
     return log_pi, log_mu, clipped_kl(*mu, *pi, -BOUND, BOUND)
 
 
-def sum_of_each(numbers: Tensor, world: int) -> Tensor:
-    """Give every agent the sum over its world, shape (n N,) to the same: of log densities, those of all its actions."""
-    return numbers.reshape(-1, world).sum(1).repeat_interleave(world)
+def sum_of_each(numbers: Tensor, agents_per_env: int) -> Tensor:
+    """Give every agent the sum over its environment, shape (n N,) to the same: of the log densities of actions."""
+    return numbers.reshape(-1, agents_per_env).sum(1).repeat_interleave(agents_per_env)
 
 
-def mean_of_each(numbers: Tensor, world: int) -> Tensor:
-    """Give every agent the mean over its world, shape (n N,) to the same: of V(s), V_f(s)."""
-    return numbers.reshape(-1, world).mean(1).repeat_interleave(world)
+def mean_of_each(numbers: Tensor, agents_per_env: int) -> Tensor:
+    """Give every agent the mean over its environment, shape (n N,) to the same: of V(s), V_f(s)."""
+    return numbers.reshape(-1, agents_per_env).mean(1).repeat_interleave(agents_per_env)

@@ -256,15 +256,19 @@ def test_stable_baselines3_sees_ends_as_they_are():
 
 
 @pytest.mark.parametrize("discrete", [False, True])
-def test_stable_baselines3_sees_the_agents_of_a_world_one_by_one(monkeypatch, discrete):
-    """Two worlds of three in the meadow of the service's tests; cow_2 leaves at step 3, and the world ends at 4."""
+def test_stable_baselines3_sees_the_agents_of_a_multi_agent_environment_one_by_one(
+    monkeypatch, discrete
+):
+    """Two environments of three in the meadow of the service's tests; cow_2 leaves at step 3, and all end at 4."""
     pytest.importorskip("stable_baselines3")
     from coupling.worker.environments import make_vector
 
     monkeypatch.syspath_prepend(ROOT / "tests" / "coupling")
     sb3 = importlib.import_module("benchmarks.learning.suites.sb3")
     options = {"count": 3, "max_cycles": 4, "leaver": "cow_2", "discrete": discrete}
-    environments = sb3.Environments(make_vector("parallel:meadow", options, 2), seed=0, world=3)
+    environments = sb3.Environments(
+        make_vector("parallel:meadow", options, 2), seed=0, agents_per_env=3
+    )
     push = (
         np.array([1, 2, 0, 1, 1, 1])
         if discrete
@@ -284,7 +288,7 @@ def test_stable_baselines3_sees_the_agents_of_a_world_one_by_one(monkeypatch, di
             assert ended.all() == ended.any() == (step == 4)
         last = np.array([info["terminal_observation"][0] for info in infos])
         np.testing.assert_allclose(last[here], place[here], rtol=1e-5)
-        # the world is cut, and who left it before is in a terminal state
+        # the environment is cut, and who left it before is in a terminal state
         assert [info["TimeLimit.truncated"] for info in infos] == here.tolist()
         means = [episode for episode, _ in environments.take_episodes()]
         np.testing.assert_allclose(means, returns.reshape(2, 3).mean(axis=1), rtol=1e-5)

@@ -1,6 +1,6 @@
-"""Several agents in a world (Weber et al. 2022), against a brute-force reference written from the paper's equations.
+"""Several agents (Weber et al. 2022), against a brute-force reference written from the paper's equations.
 
-One file, since every test compares with this reference or lives in its worlds.
+One file, since every test compares with this reference or lives in its environments.
 """
 
 import dataclasses
@@ -29,13 +29,15 @@ BOX = gym.spaces.Box(-10.0, 10.0, (S,), np.float32)
 ACTIONS = gym.spaces.Box(-1.0, 1.0, (A,), np.float32)
 
 
-def spaces(world):
-    if world == 1:
+def spaces(agents_per_env):
+    if agents_per_env == 1:
         return BOX, ACTIONS
-    return joint.joint_observations(BOX, world), joint.joint_actions(ACTIONS, world)
+    return joint.joint_observations(BOX, agents_per_env), joint.joint_actions(
+        ACTIONS, agents_per_env
+    )
 
 
-def make_learner(worlds=2, world=N, **settings):
+def make_learner(environments=2, agents_per_env=N, **settings):
     usual = {
         "hidden": (6,),
         "batch_size": 16,
@@ -46,16 +48,18 @@ def make_learner(worlds=2, world=N, **settings):
         "c_max_scale": 0.3,
     }
     config = AgentConfig(**usual | settings)
-    return Learner(config, *spaces(world), agents=worlds, seed=3, world=world)
+    return Learner(
+        config, *spaces(agents_per_env), agents=environments, seed=3, agents_per_env=agents_per_env
+    )
 
 
 class Lived:
-    """Random worlds played with a learner, and what happened in them, kept apart from the learner's own books."""
+    """Random environments played with a learner, and what happened in them, kept apart from the learner's own books."""
 
     def __init__(self, learner, steps, seed=0):
         rng = np.random.default_rng(seed)
-        self.worlds = []
-        agents, n = np.arange(learner.agents), learner.world
+        self.environments = []
+        agents, n = np.arange(learner.agents), learner.agents_per_env
         members = len(agents) * n
 
         def joined(observation, reward, gone):
@@ -82,18 +86,18 @@ class Lived:
             learner.observe(
                 agents, mean_reward, all_gone, truncated, joined(now, reward, terminated)
             )
-            for k, world in enumerate(running):
+            for k, played in enumerate(running):
                 rows = slice(k * n, k * n + n)
-                world["action"].append(action[rows])
-                world["mean"].append(mean[rows])
-                world["std"].append(std[rows])
-                world["reward"].append(np.where(world["gone"] > 0, 0.0, reward[rows]))
-                world["observation"].append(now[rows])
-                world["gone"] = np.where(
-                    (world["gone"] == 0) & terminated[rows], len(world["reward"]), world["gone"]
+                played["action"].append(action[rows])
+                played["mean"].append(mean[rows])
+                played["std"].append(std[rows])
+                played["reward"].append(np.where(played["gone"] > 0, 0.0, reward[rows]))
+                played["observation"].append(now[rows])
+                played["gone"] = np.where(
+                    (played["gone"] == 0) & terminated[rows], len(played["reward"]), played["gone"]
                 )
                 if ended[k]:
-                    self.worlds.append(world)
+                    self.environments.append(played)
                     running[k] = self.fresh(now[rows])
             if ended.any():
                 learner.begin(agents[ended], joined(now, nothing, nothing)[ended])
@@ -127,18 +131,18 @@ def sigmas_of(learner, weights):
     return np.log1p(np.exp(np.broadcast_to(free, (N, A))))
 
 
-def moment(learner, weights, world, t):
-    """V, rho and KL of the agents at a step of a world; of those that have ended 0, 1 and 0."""
+def moment(learner, weights, played, t):
+    """V, rho and KL of the agents at a step of an environment; of those that have ended 0, 1 and 0."""
     value, rho, kl = np.zeros(N), np.ones(N), np.zeros(N)
     sigmas = sigmas_of(learner, weights)
     for i in range(N):
-        if 0 < world["gone"][i] <= t:
+        if 0 < played["gone"][i] <= t:
             continue
         out, sigma = (
-            outputs_of(learner, weights, world["observation"][t][i].astype(float), i),
+            outputs_of(learner, weights, played["observation"][t][i].astype(float), i),
             sigmas[i],
         )
-        a, m_mu, s_mu = (world[name][t][i].astype(float) for name in ("action", "mean", "std"))
+        a, m_mu, s_mu = (played[name][t][i].astype(float) for name in ("action", "mean", "std"))
         value[i] = out[0]
         rho[i] = density(a, out[1:], sigma) / density(a, m_mu, s_mu)
         kl[i] = np.sum(
@@ -156,42 +160,42 @@ def weights_of(config, rho):
     return rho if config.dynamics == "local" else np.full(N, rho.prod())  # eqs. 13 and 12
 
 
-def targets(learner, weights, world):
+def targets(learner, weights, played):
     """V_tbc of all agents at all steps, eq. 6, shape (T + 1, N)."""
     config, scale = learner.config, learner.reward_scale.value
-    steps = len(world["reward"])
+    steps = len(played["reward"])
     final = np.array(
         [
             0.0
-            if world["gone"][i]
-            else outputs_of(learner, weights, world["observation"][steps][i].astype(float), i)[0]
+            if played["gone"][i]
+            else outputs_of(learner, weights, played["observation"][steps][i].astype(float), i)[0]
             for i in range(N)
         ]
     )
     target = np.zeros((steps + 1, N))
     target[steps] = scalarised(config, final)
     for t in range(steps - 1, -1, -1):
-        value, rho, _ = moment(learner, weights, world, t)
+        value, rho, _ = moment(learner, weights, played, t)
         v, bar = scalarised(config, value), np.minimum(1.0, weights_of(config, rho))
         target[t] = v + bar * (
-            scalarised(config, world["reward"][t]) / scale + GAMMA * target[t + 1] - v
+            scalarised(config, played["reward"][t]) / scale + GAMMA * target[t + 1] - v
         )
     return target
 
 
-def lengths_of(world):
+def lengths_of(played):
     """Steps that each agent took part in, shape (N,)."""
-    return np.where(world["gone"] > 0, world["gone"], len(world["reward"]))
+    return np.where(played["gone"] > 0, played["gone"], len(played["reward"]))
 
 
-def places_of(learner, number, world, t):
+def places_of(learner, number, played, t):
     """Ring indices of the agents' steps in the memory, by their observations."""
     memory = learner.memory
     indices = memory.storage.indices()
     first = [
         s
         for s in indices
-        if np.array_equal(memory.storage.observation[s], world["observation"][t][0])
+        if np.array_equal(memory.storage.observation[s], played["observation"][t][0])
     ]
     assert len(first) == 1
     return memory.storage.of_all_agents(np.array(first))
@@ -199,33 +203,33 @@ def places_of(learner, number, world, t):
 
 @pytest.fixture(params=VARIANTS + OWN, ids=[*NAMES, "LDI, own", "FDCo, own"])
 def lived(request):
-    """A learner that has learned a little, so that old steps are far from its policy, and the worlds that it holds."""
+    """A learner that has learned a little, so that old steps are far from its policy, and what it holds."""
     learner = make_learner(learning_rate=0.02, annealing=0.0, **request.param)
-    worlds = Lived(learner, 60).worlds
+    environments = Lived(learner, 60).environments
     assert learner.gradient_steps > 50
-    held = worlds[-(learner.memory.storage.episodes // N) :]
+    held = environments[-(learner.memory.storage.episodes // N) :]
     assert any(0 < g < len(w["reward"]) for w in held for g in w["gone"])  # somebody ended early
     assert any((w["gone"] == 0).any() for w in held)  # and some were cut short
     return learner, held
 
 
-def test_the_memory_holds_the_worlds_as_they_were_lived(lived):
+def test_the_memory_holds_the_environments_as_they_were_lived(lived):
     learner, held = lived
     storage = learner.memory.storage
     assert (
-        storage.size == N * sum(len(world["reward"]) for world in held) == N * storage.world_steps
+        storage.size == N * sum(len(played["reward"]) for played in held) == N * storage.env_steps
     )
-    assert storage.steps == sum(lengths_of(world).sum() for world in held) < storage.size
-    for number, world in enumerate(held):
-        for t in range(len(world["reward"])):
-            indices = places_of(learner, number, world, t)
-            np.testing.assert_array_equal(storage.observation[indices], world["observation"][t])
-            here = (world["gone"] == 0) | (t < world["gone"])
+    assert storage.steps == sum(lengths_of(played).sum() for played in held) < storage.size
+    for number, played in enumerate(held):
+        for t in range(len(played["reward"])):
+            indices = places_of(learner, number, played, t)
+            np.testing.assert_array_equal(storage.observation[indices], played["observation"][t])
+            here = (played["gone"] == 0) | (t < played["gone"])
             np.testing.assert_array_equal(storage.is_present(indices), here)
-            np.testing.assert_array_equal(storage.action[indices][here], world["action"][t][here])
+            np.testing.assert_array_equal(storage.action[indices][here], played["action"][t][here])
             np.testing.assert_allclose(
                 storage.reward[indices],
-                scalarised(learner.config, world["reward"][t]),
+                scalarised(learner.config, played["reward"][t]),
                 rtol=1e-5,
                 atol=1e-6,
             )
@@ -238,9 +242,9 @@ def test_shares_and_means_are_over_experiences(lived):
     learner, held = lived
     memory, c_max = learner.memory, learner.refer.c_max(0)
     rho, kl = [], []
-    for number, world in enumerate(held):
-        for t in range(len(world["reward"])):
-            own = places_of(learner, number, world, t)[t < lengths_of(world)]
+    for number, played in enumerate(held):
+        for t in range(len(played["reward"])):
+            own = places_of(learner, number, played, t)[t < lengths_of(played)]
             rho += list(memory.values.rho[own])
             kl += list(memory.values.kl[own])
     rho = np.array(rho)
@@ -265,7 +269,7 @@ def test_shares_and_means_are_over_experiences(lived):
 
 def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
     """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the indices: beta falls."""
-    learner = make_learner(worlds=1, replay="refer", far_policy_target=0.1, buffer_size=200)
+    learner = make_learner(environments=1, replay="refer", far_policy_target=0.1, buffer_size=200)
     sent = lambda gone: joint.pack(np.ones((N, S)), np.zeros(N), gone)[None]  # noqa: E731
     learner.begin([0], sent([0] * N))
     for step in range(1, 101):
@@ -299,15 +303,15 @@ def test_targets_are_those_of_equation_6(lived):
     memory.values.store(indices, e.value, e.rho, e.kl, e.far)
     learner.values.refresh_final_values()
     memory.values.sweep(GAMMA, learner.reward_scale.value)
-    for number, world in enumerate(held):
-        expected = targets(learner, weights, world)
-        for t in range(len(world["reward"])):
-            own = places_of(learner, number, world, t)
+    for number, played in enumerate(held):
+        expected = targets(learner, weights, played)
+        for t in range(len(played["reward"])):
+            own = places_of(learner, number, played, t)
             counted = memory.storage.is_present(own)
             np.testing.assert_allclose(
                 memory.values.v_tbc[own][counted], expected[t][counted], rtol=1e-4, atol=1e-5
             )
-            value, rho, kl = moment(learner, weights, world, t)
+            value, rho, kl = moment(learner, weights, played, t)
             np.testing.assert_allclose(
                 memory.values.value[own], scalarised(learner.config, value), rtol=1e-4, atol=1e-5
             )
@@ -382,7 +386,10 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=NAMES)
 def test_one_agent_is_the_plain_learner_to_the_bit(variant):
-    plain, alone = make_learner(world=1, worlds=4), make_learner(world=1, worlds=4, **variant)
+    plain, alone = (
+        make_learner(agents_per_env=1, environments=4),
+        make_learner(agents_per_env=1, environments=4, **variant),
+    )
     for learner in (plain, alone):
         Lived(learner, 80)
     assert plain.gradient_steps > 100
@@ -391,13 +398,13 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
     rules = plain.refer.rules(0)
     by_plain = plain.algorithm.analytic_gradient(batch, rules, None)
     gradient = plain.algorithm.last_gradient.copy()
-    # and so is the way of worlds with one agent in each
-    by_worlds = alone.algorithm.analytic_gradient(
+    # and so is the way of environments with one agent in each
+    by_environments = alone.algorithm.analytic_gradient(
         dataclasses.replace(batch, present=np.ones(16, np.float32)), rules, None
     )
     np.testing.assert_array_equal(alone.algorithm.last_gradient, gradient)
-    np.testing.assert_array_equal(by_worlds.value, by_plain.value)
-    np.testing.assert_array_equal(by_worlds.rho, by_plain.rho)
+    np.testing.assert_array_equal(by_environments.value, by_plain.value)
+    np.testing.assert_array_equal(by_environments.rho, by_plain.rho)
 
 
 def test_own_policies_of_one_kind_are_the_shared_one():
@@ -446,8 +453,8 @@ def test_an_agent_that_ended_moves_nothing():
     np.testing.assert_array_equal(learner.algorithm.last_gradient, gradient)
 
 
-def test_counters_and_records_are_of_worlds():
-    learner = make_learner(worlds=1, replay="refer")
+def test_counters_and_records_are_of_environments():
+    learner = make_learner(environments=1, replay="refer")
     sent = lambda rewards, ended: joint.pack(np.ones((N, S)), rewards, ended)[None]  # noqa: E731
     learner.begin([0], sent([0.0] * N, [0] * N))
     rewards = [[1.0, 2.0, 3.0], [1.0, 5.0, 0.0], [4.0, 7.0, 0.5]]
@@ -471,7 +478,7 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
     Lived(one, 25)
     one.save(tmp_path / "checkpoint.npz")
     other = Learner.load(tmp_path / "checkpoint.npz")
-    assert (other.world, other.agents) == (N, 2)
+    assert (other.agents_per_env, other.agents) == (N, 2)
     for learner in (one, other):
         Lived(learner, 30, seed=1)
     np.testing.assert_array_equal(one.algorithm.weights, other.algorithm.weights)
@@ -490,13 +497,13 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
     np.testing.assert_allclose(actions.reshape(-1, A), np.clip(each, -1.0, 1.0), atol=1e-5)
 
 
-def test_discrete_actions_of_a_world():
+def test_discrete_actions_of_a_multi_agent_environment():
     own = gym.spaces.Discrete(4, start=2)
     config = AgentConfig(
         policy="boltzmann", hidden=(6,), batch_size=8, buffer_size=64, learning_starts=16
     )
     box, actions = joint.joint_observations(BOX, N), joint.joint_actions(own, N)
-    learner = Learner(config, box, actions, agents=3, seed=0, world=N)
+    learner = Learner(config, box, actions, agents=3, seed=0, agents_per_env=N)
     agents, no = np.arange(3), np.zeros(3, bool)
     sent = np.zeros((3, box.shape[0]), np.float32)
     learner.begin(agents, sent)
@@ -534,19 +541,19 @@ def test_what_joins_is_taken_apart():
     assert own == (BOX, ACTIONS)
 
 
-def refuse(message, *, settings=None, world=N, box=None):
+def refuse(message, *, settings=None, agents_per_env=N, box=None):
     with pytest.raises(ValueError, match=message):
         Learner(
             AgentConfig(**settings or {}),
-            box or spaces(world)[0],
-            spaces(world)[1],
+            box or spaces(agents_per_env)[0],
+            spaces(agents_per_env)[1],
             agents=2,
             seed=0,
-            world=world,
+            agents_per_env=agents_per_env,
         )
 
 
-def test_what_does_not_fit_worlds_is_one_sentence():
-    refuse("not of 3 agents in a world", box=joint.joint_observations(BOX, N + 1))
+def test_what_does_not_fit_several_agents_is_one_sentence():
+    refuse("not of 3 agents in an environment", box=joint.joint_observations(BOX, N + 1))
     refuse("ddpg learns from one agent in an environment", settings={"algorithm": "ddpg"})
     refuse("samples single agents", settings={"replay": "none", "sampler": "rank"})

@@ -17,9 +17,11 @@ CHOICES = Discrete(4, start=-1)
 PICTURES = Box(0.0, 255.0, (2 * 12 * 12,), np.float32)
 
 
-def learner_of(algorithm, observations=OBSERVATIONS, actions=ACTIONS, world=1, **settings):
+def learner_of(algorithm, observations=OBSERVATIONS, actions=ACTIONS, agents_per_env=1, **settings):
     config = AgentConfig.model_validate({"algorithm": algorithm, "hidden": [8], **settings})
-    learner = Learner(config, observations, actions, agents=1, seed=1, world=world)
+    learner = Learner(
+        config, observations, actions, agents=1, seed=1, agents_per_env=agents_per_env
+    )
     rng = np.random.default_rng(0)
     weights = learner.algorithm.weights
     weights[:] = rng.normal(0.0, 0.5, weights.shape)
@@ -92,7 +94,7 @@ def test_every_kind_of_policy_acts_as_here(algorithm, settings, tmp_path):
 @pytest.mark.parametrize("policies", ["shared", "own"])
 def test_rows_are_agents_of_a_multi_agent_task(policies, tmp_path):
     spaces = joint_observations(OBSERVATIONS, 3), joint_actions(ACTIONS, 3)
-    policy = learner_of("vracer", *spaces, world=3, policies=policies).policy()
+    policy = learner_of("vracer", *spaces, agents_per_env=3, policies=policies).policy()
     export_onnx(policy, tmp_path / "policy.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     seen = np.random.default_rng(1).normal(size=(4, 3, 3)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Worlds of several agents as environments of one joint agent (``rl_agent/multi_agent/joint.py``)."""
+"""Environments of several agents as environments of one joint agent (``rl_agent/multi_agent/joint.py``)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from coupling.worker.guard import FailureError, checked_reward, place_of
 from coupling.worker.spaces import flat_actions, flat_observations
 from rl_agent.multi_agent.joint import joint_actions, joint_observations, pack
 
-__all__ = ["JointBatch", "JointWorld"]
+__all__ = ["JointBatch", "JointEnv"]
 
 
-class JointWorld(gym.Env[np.ndarray, np.ndarray]):
-    """A world that follows the parallel interface of PettingZoo, in which all agents are of one kind.
+class JointEnv(gym.Env[np.ndarray, np.ndarray]):
+    """An environment that follows the parallel interface of PettingZoo, in which all agents are of one kind.
 
     The reward is the mean over the agents; those that have ended count with 0. The episode is terminated when all have
     reached a terminal state, and truncated when the environment ends otherwise.
@@ -74,8 +74,8 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
         self._size = seen.shape[0]
 
     @property
-    def own_world(self) -> Any:
-        """The world itself, without what wraps it."""
+    def own_env(self) -> Any:
+        """The environment itself, without what wraps it."""
         return getattr(self._inner, "unwrapped", self._inner)
 
     def reset(
@@ -139,7 +139,7 @@ class JointWorld(gym.Env[np.ndarray, np.ndarray]):
 
 
 class JointBatch(VectorWrapper):
-    """Worlds of several agents that step together in one batch, each an environment of one joint agent.
+    """Environments of several agents that step together in one batch, each an environment of one joint agent.
 
     Parameters
     ----------
@@ -147,12 +147,12 @@ class JointBatch(VectorWrapper):
         A batch that resets within the step that ends an episode, which is one of all agents. Its observations and
         actions are those of its agents one after the other, and ``infos["rewards"]`` has the reward of each.
     agents
-        How many agents a world has (N).
+        How many agents an environment has (N).
 
     Attributes
     ----------
     joint_agents, own_spaces
-        As of :class:`JointWorld`.
+        As of :class:`JointEnv`.
     """
 
     def __init__(self, batch: VectorEnv, agents: int) -> None:
@@ -173,7 +173,7 @@ class JointBatch(VectorWrapper):
         return self._packed(seen, no, no), infos
 
     def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
-        """Let the agents of all worlds act together."""
+        """Let the agents of all environments act together."""
         seen, rewards, terminated, truncated, infos = self.env.step(actions)
         no = np.zeros((self.num_envs, self.joint_agents))
         over = terminated | truncated
@@ -190,9 +190,9 @@ class JointBatch(VectorWrapper):
         return self._packed(seen, given, no), rewards, terminated, truncated, infos
 
     def _packed(self, seen: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Join the observations of every world, (B, N S), with rewards and ends, (B, N)."""
+        """Join the observations of every environment, (B, N S), with rewards and ends, (B, N)."""
         each = seen.reshape(len(seen), self.joint_agents, -1)
-        return np.stack([pack(*world) for world in zip(each, rewards, ended, strict=True)])
+        return np.stack([pack(*env) for env in zip(each, rewards, ended, strict=True)])
 
 
 def _share(space: gym.Space, agents: int) -> gym.Space:

@@ -1,4 +1,4 @@
-"""Worlds of several agents through the service; see meadow.py. Chaos with them is in test_chaos.py."""
+"""Environments of several agents through the service; see meadow.py. Chaos with them is in test_chaos.py."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from meadow import Meadow
 
 from coupling.errors import ConfigError
 from coupling.worker.environments import describe_task, make_vector
-from coupling.worker.worlds import JointWorld
+from coupling.worker.multi_agent import JointEnv
 from rl_agent import Learner
 from rl_agent.multi_agent.joint import unpack
 
@@ -21,21 +21,21 @@ MEADOW = "parallel:meadow"
 
 @pytest.mark.parametrize(("env", "agents"), [(MEADOW, 2), ("flowsim/SwimmerSchool-v0", 1)])
 def test_what_an_environment_calls_its_world_is_no_number_of_agents(env, agents):
-    """The school's Gymnasium form has a ``world``, as have Gymnasium's lunar lander and walker."""
-    assert describe_task(env, {} if env == MEADOW else {"preset": "quick"}).world == agents
+    """The school's Gymnasium form has a ``env``, as have Gymnasium's lunar lander and walker."""
+    assert describe_task(env, {} if env == MEADOW else {"preset": "quick"}).agents_per_env == agents
 
 
-def test_a_world_is_stepped_as_one_agent():
-    world = JointWorld(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
+def test_a_multi_agent_environment_is_stepped_as_one_agent():
+    env = JointEnv(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
     twin = Meadow(count=3, max_cycles=5, leaver="cow_1")
-    assert (world.joint_agents, world.episode_steps) == (3, 5)
-    joint, _ = world.reset(seed=4)
+    assert (env.joint_agents, env.episode_steps) == (3, 5)
+    joint, _ = env.reset(seed=4)
     twin.reset(seed=4)
     rng = np.random.default_rng(0)
     for number in range(1, 6):
-        assert world.observation_space.contains(joint)
-        action = rng.uniform(-1, 1, world.action_space.shape).astype(np.float32)
-        joint, reward, terminated, truncated, _ = world.step(action)
+        assert env.observation_space.contains(joint)
+        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+        joint, reward, terminated, truncated, _ = env.step(action)
         seen, rewards, *_ = twin.step({name: action[[int(name[-1])]] for name in twin.agents})
         observations, own, gone = unpack(joint[None], 3)
         np.testing.assert_array_equal(gone, [False, number >= 3, False])
@@ -48,16 +48,16 @@ def test_a_world_is_stepped_as_one_agent():
         assert (terminated, truncated) == (False, number == 5)
 
 
-def test_a_world_whose_agents_have_all_ended_is_terminated():
-    world = JointWorld(Meadow, {"leaver": ("cow_0", "cow_1")})
-    world.reset(seed=0)
-    ends = [world.step(np.zeros(2, np.float32))[2:4] for _ in range(3)]
+def test_a_multi_agent_environment_whose_agents_have_all_ended_is_terminated():
+    env = JointEnv(Meadow, {"leaver": ("cow_0", "cow_1")})
+    env.reset(seed=0)
+    ends = [env.step(np.zeros(2, np.float32))[2:4] for _ in range(3)]
     assert ends == [(False, False), (False, False), (True, False)]
 
 
 def test_discrete_actions_travel_as_numbers():
     task = describe_task(MEADOW, {"count": 3, "discrete": True, "max_cycles": 7})
-    assert (task.world, task.episode_steps) == (3, 7)
+    assert (task.agents_per_env, task.episode_steps) == (3, 7)
     assert task.action_space == gym.spaces.MultiDiscrete([3, 3, 3])
     assert task.action_bounds == ([0.0] * 3, [2.0] * 3)
     vector = make_vector(MEADOW, {"count": 3, "discrete": True}, 2)
@@ -76,20 +76,20 @@ def test_discrete_actions_travel_as_numbers():
         ("parallel:json", {}, "'json' has no function parallel_env"),
     ],
 )
-def test_what_cannot_be_a_world_is_one_sentence(env, options, sentence):
+def test_what_cannot_be_a_multi_agent_environment_is_one_sentence(env, options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         describe_task(env, options)
 
 
 def test_an_agent_that_is_cut_short_alone_is_refused():
-    world = JointWorld(Meadow, {"cut": "cow_1"})
-    world.reset(seed=0)
-    world.step(np.zeros(2, np.float32))
-    world.step(np.zeros(2, np.float32))
+    env = JointEnv(Meadow, {"cut": "cow_1"})
+    env.reset(seed=0)
+    env.step(np.zeros(2, np.float32))
+    env.step(np.zeros(2, np.float32))
     with pytest.raises(
         RuntimeError, match="cow_1 is truncated while others of its environment continue"
     ):
-        world.step(np.zeros(2, np.float32))
+        env.step(np.zeros(2, np.float32))
 
 
 def test_pettingzoo_that_is_not_there_is_named_with_how_to_have_it(monkeypatch):
@@ -99,7 +99,7 @@ def test_pettingzoo_that_is_not_there_is_named_with_how_to_have_it(monkeypatch):
         describe_task("parallel:pettingzoo.sisl.pursuit_v4", {})
 
 
-def test_a_run_of_worlds_learns_and_its_policy_is_judged(shell):
+def test_a_run_of_several_agents_learns_and_its_policy_is_evaluated(shell):
     preset = {
         "env": MEADOW,
         "env_options": {"count": 3, "leaver": "cow_2"},
@@ -120,7 +120,7 @@ def test_a_run_of_worlds_learns_and_its_policy_is_judged(shell):
     assert done.returncode == 0, done.stderr
     folder = shell.folder / "runs" / "herd"
     learner = Learner.load(folder / "checkpoint.npz")
-    assert (learner.world, learner.agents, learner.environment_steps) == (3, 4, 3000)
+    assert (learner.agents_per_env, learner.agents, learner.environment_steps) == (3, 4, 3000)
     evaluated = json.loads((folder / "evaluation.json").read_text())
     with (folder / "episodes.csv").open(newline="") as file:
         returns = [float(row["return"]) for row in csv.DictReader(file)]
