@@ -3,12 +3,14 @@
 Units: length D, time D/U, fluid density 1; so viscosity is 1/Re.
 """
 
+from flowsim.backend.temperature import Temperature
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
 from flowsim.bodies.jets import Jet
 from flowsim.bodies.mounts import Spring
 from flowsim.bodies.table import BodyState, Contact
 from flowsim.boundary import Sides
 from flowsim.grid import Grid
+from flowsim.measure.heat import nusselt_number, side_heat_flux, volume_nusselt_number
 from flowsim.measure.recorder import Recorder
 from flowsim.measure.statistics import FieldStatistics
 from flowsim.measure.surface import SurfaceLoads, surface_loads
@@ -30,7 +32,11 @@ __all__ = [
     "Simulation",
     "Spring",
     "SurfaceLoads",
+    "Temperature",
     "Union",
+    "nusselt_number",
     "polygon",
+    "side_heat_flux",
     "surface_loads",
+    "volume_nusselt_number",
 ]

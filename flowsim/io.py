@@ -309,6 +309,8 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
     }
     if simulation.jets:
         setup["jets"] = [_describe(jet) for jet in simulation.jets]
+    if simulation.heat is not None:
+        setup["temperature"] = _describe(simulation.heat)
     # tuples become lists, as when read back
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))
     return described

@@ -18,6 +18,7 @@ from flowsim.backend import step
 from flowsim.backend.forcing import ForceField, Vectors
 from flowsim.backend.state import State
 from flowsim.backend.step import Method, method_of
+from flowsim.backend.temperature import Temperature
 from flowsim.bodies import Body
 from flowsim.bodies.checks import check_bodies
 from flowsim.bodies.jets import Jet, check_closed_box
@@ -91,6 +92,8 @@ class Simulation(State):
         Points that bodies carry along, in the frame of the body of that number, at which the flow is sensed.
     jets : sequence of Jet
         Slots in the surfaces of bodies through which fluid is blown or sucked.
+    temperature : Temperature, optional
+        A scalar that the flow carries and that makes it buoyant; without one nothing is computed for it.
     integrator : str
         ``"ab2"``, variable-step Adams-Bashforth of second order, or ``"euler"``.
     cfl : float, optional
@@ -144,6 +147,13 @@ class Simulation(State):
     instruments : list of Instrument
         What measures in every step: each :class:`flowsim.Recorder` and
         :class:`flowsim.FieldStatistics` of this simulation.
+    heat : Temperature or None
+        What the temperature was given.
+    temperature : (B, nx + 2 G, ny + 2 G)
+        At the centres of the cells, with ghost points; where the backend lives (see :meth:`set_temperature`).
+    diffusivity : (B,) float64
+    buoyancy : (B, 2) float64
+        Of the temperature; both may be written.
     diverged : (B,) bool
         Simulations whose velocity is not finite or absurd. They take no further part until they are reset.
 
@@ -173,6 +183,7 @@ class Simulation(State):
         force_field: ForceField | None = None,
         sensors: Sequence[tuple[int, tuple[float, float]]] = (),
         jets: Sequence[Jet] = (),
+        temperature: Temperature | None = None,
         integrator: str = "ab2",
         cfl: float | None = None,
         penalty: float = 1e6,
@@ -193,6 +204,7 @@ class Simulation(State):
             force_field=force_field,
             sensors=sensors,
             jets=jets,
+            temperature=temperature,
             dtype=dtype,
             backend=backend,
             threads=threads,
@@ -424,6 +436,7 @@ class Simulation(State):
             array[which] = 0
         self._jet_states[which] = 0.0
         self._forcing_columns[which] = self._first_forcing[which]
+        self._begin_heat(which, where)
         for k, body in enumerate(self.bodies):
             state.position[which, k], state.angle[which, k] = body.center, body.angle
             for b in np.flatnonzero(which) if k in self._driven else ():
@@ -601,7 +614,16 @@ class Simulation(State):
         ----------
         margin : float
             Distance from the bodies to the edges of their control volumes, in units of D.
+
+        Raises
+        ------
+        ValueError
+            For a flow with a temperature, whose buoyancy they do not count.
         """
+        if self.heat is not None:
+            raise ValueError(
+                "control volumes do not count the buoyancy of a flow with a temperature"
+            )
         self.control_volumes = ControlVolumes(self, margin)
         return self.control_volumes
 

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from flowsim.kernels.layout import RUNNING
-from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Sensors
+from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Heat, Sensors
 
 Array = Any
 
@@ -32,8 +32,10 @@ class DeviceState:
     pressure_solver
         Of the backend.
     forcing : Forcing or None
-    has_open_sides, has_bodies, has_bending_bodies, has_light_bodies : bool
-        Whether there are sides at which the pressure is held, bodies, some that bend, free ones lighter than the fluid.
+    heat : Heat or None
+    has_open_sides, has_bodies, has_bending_bodies, has_light_bodies, has_heated_bodies : bool
+        Whether there are sides at which the pressure is held, bodies, some that bend, free ones lighter than the fluid,
+        some with a temperature of their own.
     """
 
     sweeps: ModuleType
@@ -49,10 +51,12 @@ class DeviceState:
     far_spacing: int
     pressure_solver: Any
     forcing: Forcing | None
+    heat: Heat | None
     has_open_sides: bool
     has_bodies: bool
     has_bending_bodies: bool
     has_light_bodies: bool
+    has_heated_bodies: bool
 
     @property
     def running(self) -> Array:

@@ -15,16 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 from flowsim.backend import load_backend, step
 from flowsim.backend.device_state import DeviceState
 from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
+from flowsim.backend.temperature import AlongSide, HeatTable, Temperature, along_side, tabulate
 from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable, springs_of
-from flowsim.boundary import Side, Sides
+from flowsim.boundary import SIDE_NAMES, Side, Sides
 from flowsim.grid import GHOSTS as G
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.far_field import DEPARTED, forget_departed
 from flowsim.kernels.forcing import FORCING_COLUMNS, LAST_DT, TARGET_X
+from flowsim.kernels.heat import HEAT_COLUMNS, REFERENCE
 from flowsim.kernels.jets import (
     FLOW_RATE,
     GAIN,
@@ -40,6 +42,7 @@ from flowsim.kernels.layout import (
     AXIS_A,
     CENTROID_X,
     CLOCK_COLUMNS,
+    DIFFUSIVITY,
     DT,
     FLAGS,
     FLUID_MASS,
@@ -66,7 +69,7 @@ from flowsim.kernels.midline import (
     X,
     Y,
 )
-from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Sensors
+from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Heat, Sensors
 from flowsim.measure import fields
 
 FAR_FIELD_SPACINGS = 32
@@ -94,6 +97,7 @@ class State:
         force_field: ForceField | None,
         sensors: Sequence[tuple[int, tuple[float, float]]],
         jets: Sequence[Jet],
+        temperature: Temperature | None,
         dtype: str,
         backend: str,
         threads: int,
@@ -120,9 +124,12 @@ class State:
         check_mean_velocity(held, sides.periodic)
         self._first_forcing[:, TARGET_X : TARGET_X + 2] = held
         self._force_field = force_field
+        self.heat = temperature
+        self._heat_table = self._tabulated(temperature, len(jets))
         sweeps = load_backend(backend)
         self._device = sweeps.Device(threads)
-        self._device.reserve(batch, grid, dtype, memory_needed(grid, batch, dtype))
+        heated = temperature is not None
+        self._device.reserve(batch, grid, dtype, memory_needed(grid, batch, dtype, heated))
         self._side_kinds = self.sides.kinds()
         self._inflows: dict[int, Inflow] = {}
         self._table = BodyTable.of(self.bodies, grid.h, batch)
@@ -130,6 +137,15 @@ class State:
         self._device_state = self._arrange(sweeps, sensors)
         on_grid = self._device_state.fields
         self.u, self.v, self.pressure = on_grid.u, on_grid.v, on_grid.pressure
+
+    def _tabulated(self, heat: Temperature | None, jets: int) -> HeatTable | None:
+        if heat is None:
+            return None
+        if jets:
+            raise ValueError(
+                "a flow with a temperature cannot have jets: nothing says how warm they blow"
+            )
+        return tabulate(heat, self.grid, self.sides, len(self.bodies), self.batch)
 
     def _arrange(
         self, sweeps: ModuleType, sensors: Sequence[tuple[int, tuple[float, float]]]
@@ -169,10 +185,12 @@ class State:
                 grid.nx, grid.ny, sides.periodic, sides.held, self.dtype, batch, device
             ),
             forcing=self._forcing(near["forcing"]) if self.is_forced else None,
+            heat=None if (table := self._heat_table) is None else self._heated(table, near),
             has_open_sides=any(sides.held),
             has_bodies=bool(self.bodies),
             has_bending_bodies=bool(len(self._table.nodes)),
             has_light_bodies=bool(self._table.traits[:, MASS_LAG].any()),
+            has_heated_bodies=table is not None and bool(np.isfinite(table.of_bodies).any()),
         )
 
     def _fields(self) -> Fields:
@@ -203,6 +221,20 @@ class State:
         along_x[...], along_y[...] = (self._device.array(part.astype(self.dtype)) for part in field)
         return Forcing(columns, along_x, along_y)
 
+    def _heated(self, table: HeatTable, near: dict[str, Array]) -> Heat:
+        """Put the temperature where the sweeps work."""
+        device, faces = self._device, (self.batch, *self.grid.padded_shape)
+        temperature, new, rate = (device.zeros(faces, self.dtype) for _ in range(3))
+        return Heat(
+            temperature=temperature,
+            new_temperature=new,
+            rate=rate,
+            columns=near["heat"],
+            kinds=device.array(table.kinds),
+            given=near["side_heat"],
+            of_bodies=device.array(table.of_bodies) if np.isfinite(table.of_bodies).any() else None,
+        )
+
     def _box(self) -> Box:
         """Put where the sweeps work what they know of the box."""
         array = self._device.array
@@ -217,6 +249,7 @@ class State:
     def _allocate(self, sensors: int) -> dict[str, Array]:
         """Make the small arrays, name what the host sees of them, and return them as the sweeps see them."""
         batch, bodies, bending = self.batch, len(self.bodies), len(self._table.nodes)
+        table = self._heat_table
         host, near = self._device.state(
             {
                 "clock": ((batch, CLOCK_COLUMNS), np.float64),
@@ -229,6 +262,8 @@ class State:
                 "sensed": ((batch, sensors, 2), np.float64),
                 "jets": ((batch, len(self.jets), JET_COLUMNS), np.float64),
                 "forcing": ((batch, FORCING_COLUMNS), np.float64),
+                "heat": ((batch, HEAT_COLUMNS if table else 0), np.float64),
+                "side_heat": (table.given.shape if table else (batch, 4, 0), np.float64),
             }
         )
         clock, flags, self._states = host["clock"], host["flags"], host["state"]
@@ -244,6 +279,8 @@ class State:
         self.steps, self.sensed = host["steps"], host["sensed"]
         self.gait, self.form = host["gait"], host["form"]
         self._forcing_columns = host["forcing"]
+        self._heat_columns, self._side_heat = host["heat"], host["side_heat"]
+        self._diffusivity = clock[:, DIFFUSIVITY]
         self._jet_states = jets = host["jets"]
         self.jet_flow_rates, self.target_jet_flow_rates = jets[..., FLOW_RATE], jets[..., TARGET]
         self.jet_ramp_rates, self.jet_momentum = jets[..., RAMP], jets[..., MOMENTUM:GAIN]
@@ -353,6 +390,103 @@ class State:
                 "no body of this simulation has springs: give a free one springs={...} to write them later"
             )
         return self._springs
+
+    # --- temperature -----------------------------------------------------------------------------------------------
+
+    def _needs_heat(self) -> Heat:
+        if (heat := self._device_state.heat) is None:
+            raise ValueError(
+                "this flow has no temperature: make the simulation with temperature=Temperature(...)"
+            )
+        return heat
+
+    @property
+    def temperature(self) -> Array:
+        """The temperature (B, nx + 2 G, ny + 2 G) at the centres of the cells, where the backend lives."""
+        return self._needs_heat().temperature
+
+    @property
+    def diffusivity(self) -> FloatArray:
+        """The diffusivity (B,) of the temperature, in units of U D; may be written."""
+        self._needs_heat()
+        return self._diffusivity
+
+    @property
+    def buoyancy(self) -> FloatArray:
+        """The acceleration (B, 2) for a unit of temperature, in units of U^2/D; may be written."""
+        self._needs_heat()
+        return self._heat_columns[:, :REFERENCE]
+
+    def temperature_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
+        """Temperature at the cell centres; shape (B, nx, ny), of one simulation (nx, ny)."""
+        nx, ny = self.grid.nx, self.grid.ny
+        return self.to_host(self.temperature[which][..., G : G + nx, G : G + ny])
+
+    def set_temperature(self, b: int | Sequence[int], values: ArrayLike) -> None:
+        """Write the temperature (nx, ny) of simulation b, or of several, at the cell centres; a number fills all.
+
+        The next step is the first one of a multi-step method.
+        """
+        inside, where = self.temperature[:, G:-G, G:-G], self._index(b)
+        inside[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        self.dt[b] = 0.0
+
+    def set_side_temperature(
+        self, side: str, values: AlongSide, which: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Give a side another temperature, or flux, from now on until :meth:`reset`; nothing is compiled for that.
+
+        Parameters
+        ----------
+        side : str
+            ``"left"``, ``"right"``, ``"bottom"`` or ``"top"``; one that was made with a flux takes a flux.
+        values : float or array
+            At the cells along the side, (n,) or (B, n).
+        which : (B,) bool, optional
+            Which simulations; all unless given.
+
+        Raises
+        ------
+        ValueError
+            For values that are not finite or do not fit, and a periodic side.
+        """
+        self._needs_heat()
+        if side not in SIDE_NAMES or getattr(self.sides, side) == "periodic":
+            raise ValueError(f"side = {side!r}: only a side that is not periodic has a temperature")
+        given = along_side(side, values, self.grid, self.batch)
+        which = np.ones(self.batch, bool) if which is None else which
+        self._side_heat[which, SIDE_NAMES.index(side), : given.shape[1]] = given[which]
+
+    def side_temperature(self, side: str) -> FloatArray:
+        """Return the temperature of a side, or the flux that it lets in, at the cells along it, (B, n)."""
+        self._needs_heat()
+        n = self.grid.ny if side in SIDE_NAMES[:2] else self.grid.nx
+        return self._side_heat[:, SIDE_NAMES.index(side), :n].copy()
+
+    def sample_temperature(self, points: ArrayLike) -> FloatArray:
+        """Temperature at given points by bilinear interpolation between cell centres.
+
+        Parameters
+        ----------
+        points : (n, 2)
+            The same in each simulation; those beyond the outermost cell centres are moved there.
+
+        Returns
+        -------
+        (B, n) float64
+        """
+        return fields.sample_temperature(self, points)
+
+    def _begin_heat(self, which: NDArray[np.bool_], where: Any) -> None:
+        """Give some simulations the temperature that they start with."""
+        table, heat = self._heat_table, self._device_state.heat
+        if table is None or heat is None:
+            return
+        self._diffusivity[which] = table.diffusivity[which]
+        self._heat_columns[which], self._side_heat[which] = table.columns[which], table.given[which]
+        heat.rate[where], heat.new_temperature[where] = 0, 0
+        begin = self._device.array(table.initial.astype(self.dtype))
+        heat.temperature[:, G:-G, G:-G][where] = begin[where]
 
     def force_on_faces(self, b: int) -> tuple[FloatArray, FloatArray]:
         """Return the force per unit mass of simulation b on the faces of u and of v, as in the last step."""
@@ -517,6 +651,15 @@ class State:
                 arrays |= {"force_x": flow.forcing.along_x, "force_y": flow.forcing.along_y}
         if self.is_mounted:
             arrays["springs"] = self._springs
+
+        if flow.heat is not None:
+            arrays |= {
+                "temperature": flow.heat.temperature,
+                "rate_temperature": flow.heat.rate,
+                "diffusivity": self._diffusivity,
+                "heat": self._heat_columns,
+                "side_heat": self._side_heat,
+            }
         return arrays | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:
@@ -602,7 +745,14 @@ class State:
                 )
 
 
-def memory_needed(grid: Grid, batch: int, dtype: str) -> int:
-    """Return the bytes that a batch of simulations takes: eight velocity arrays, and pressure, its change and modes."""
+def memory_needed(grid: Grid, batch: int, dtype: str, heated: bool = False) -> int:
+    """Return the bytes that a batch of simulations takes.
+
+    Eight velocity arrays, and pressure, its change and modes; three more arrays for a temperature.
+    """
     padded, cells = np.prod(grid.padded_shape), grid.nx * grid.ny
-    return int(batch * np.dtype(dtype).itemsize * (8 * padded + 3 * cells + grid.nx * 2))
+    return int(
+        batch
+        * np.dtype(dtype).itemsize
+        * ((11 if heated else 8) * padded + 3 * cells + grid.nx * 2)
+    )

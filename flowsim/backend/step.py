@@ -52,6 +52,7 @@ def begin_step(flow: DeviceState, method: Method) -> None:
 def complete_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> None:
     """Take the second half: bodies, the projection, time, and what measures."""
     penalize(flow, method, moves=True)
+    keep_temperature(flow, method)
     project(flow, keep_pressure=True)
     follow_light_bodies(flow)
     end_step(flow, looks)
@@ -105,14 +106,33 @@ def choose_time_step(flow: DeviceState, method: Method) -> None:
 
 
 def predict(flow: DeviceState) -> None:
-    """Advection, diffusion, the last pressure gradient and the force that drives the flow, explicit."""
+    """Advection, diffusion, the last pressure gradient, buoyancy and the force that drives the flow, explicit."""
     active, fields, clock, box = flow.running, flow.fields, flow.clock, flow.box
     flow.sweeps.fill_ghosts(active, fields, box)
     flow.sweeps.predict(active, fields, clock, box, flow.room)
     if flow.has_open_sides:
         flow.sweeps.predict_open_sides(active, fields, clock, box)
+    if flow.heat is not None:
+        fill_temperature(flow, active)
+        flow.sweeps.advance_temperature(active, fields, flow.heat, clock, box, flow.room)
+        flow.sweeps.lift(active, fields, flow.heat, clock, box)
     if flow.forcing is not None:
         flow.sweeps.push(active, fields, clock, flow.forcing)
+
+
+def fill_temperature(flow: DeviceState, active: Array) -> None:
+    """Bring the ghost points of the temperature of some simulations up to date."""
+    flow.sweeps.fill_temperature(active, flow.fields, flow.heat, flow.clock, flow.box)
+
+
+def keep_temperature(flow: DeviceState, method: Method) -> None:
+    """Let the temperature of the end of the step be that of the flow, and of bodies that have one."""
+    if flow.heat is None:
+        return
+    active, bodies = flow.running, flow.bodies
+    if flow.has_heated_bodies:
+        flow.sweeps.heat_bodies(active, flow.heat, bodies, flow.clock, flow.box, method.penalty)
+    flow.sweeps.keep_temperature(active, flow.heat)
 
 
 def penalize(flow: DeviceState, method: Method, moves: bool) -> None:

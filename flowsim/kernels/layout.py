@@ -6,10 +6,11 @@ call, time (docs/decisions/solver_speed.md). Users see the columns under names o
 :mod:`flowsim.kernels.midline`.
 """
 
-# clocks (B, 6)
-TIME, DT, UNTIL, RATIO, SPEED, VISCOSITY = range(6)
-"""Time, step, when to stop, step over the last step, largest |u| + |v|, and 1/Re."""
-CLOCK_COLUMNS = 6
+# clocks (B, 7)
+TIME, DT, UNTIL, RATIO, SPEED, VISCOSITY, DIFFUSIVITY = range(7)
+"""Time, step, when to stop, step over the last step, largest |u| + |v|, 1/Re, and the diffusivity of temperature, zero
+where there is none."""
+CLOCK_COLUMNS = 7
 
 # rows of flags (3, B)
 RUNNING, DIVERGED, OUTSIDE = range(3)

@@ -42,7 +42,7 @@ class Clock(NamedTuple):
 
     Attributes
     ----------
-    columns : (B, 6) float64
+    columns : (B, 7) float64
         Time, step, viscosity and more: see :mod:`flowsim.kernels.layout`.
     steps : (B,) int64
     flags : (3, B) bool
@@ -89,6 +89,32 @@ class Forcing(NamedTuple):
     columns: Array
     along_x: Array | None
     along_y: Array | None
+
+
+class Heat(NamedTuple):
+    """The temperature of a flow, and what heats it.
+
+    Attributes
+    ----------
+    temperature, new_temperature, rate : (B, nx + 2 G, ny + 2 G)
+        At the centres of the cells; that of the end of the step; the rate of the last step.
+    columns : (B, 3) float64
+        See :mod:`flowsim.kernels.heat`.
+    kinds : (4,) int64
+        What each side does.
+    given : (B, 4, n) float64
+        Temperature of each side, or the flux that it lets in, along it.
+    of_bodies : (K,) float64 or None
+        Temperature of each body, NaN where it has the one of the fluid; None without bodies that have one.
+    """
+
+    temperature: Array
+    new_temperature: Array
+    rate: Array
+    columns: Array
+    kinds: Array
+    given: Array
+    of_bodies: Array | None
 
 
 class Bodies(NamedTuple):

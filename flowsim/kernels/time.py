@@ -9,6 +9,7 @@ from flowsim.kernels.device_function import device_function
 from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
+    DIFFUSIVITY,
     DIVERGED,
     DT,
     FORCE_X,
@@ -95,7 +96,8 @@ def begin(
     """
     last = clock[DT]
     left = clock[UNTIL] - clock[TIME]
-    dt = time_step(clock[SPEED], clock[VISCOSITY], h, cfl, stable_decay, left)
+    diffusivity = max(clock[VISCOSITY], clock[DIFFUSIVITY])
+    dt = time_step(clock[SPEED], diffusivity, h, cfl, stable_decay, left)
     clock[DT], clock[RATIO] = dt, dt / last if multistep and last > 0.0 else 0.0
     for k in range(bodies.shape[0]):
         bodies[k, VX_BEFORE], bodies[k, VY_BEFORE] = bodies[k, VX], bodies[k, VY]

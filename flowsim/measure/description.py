@@ -27,7 +27,10 @@ def describe(flow: Simulation) -> str:
     """See :meth:`flowsim.Simulation.describe`."""
     h, fastest = flow.grid.h, float(np.hypot(*flow.stream))
     decay = STABLE_DECAY[flow.integrator]
-    steps = [time_step(fastest, nu, h, flow.cfl, decay, np.inf) for nu in flow.viscosity]
+    diffusing = flow.viscosity
+    if flow.heat is not None:
+        diffusing = np.maximum(diffusing, flow.diffusivity)
+    steps = [time_step(fastest, nu, h, flow.cfl, decay, np.inf) for nu in diffusing]
     dt, held = max(steps), flow.penalty * min(steps)
     cells = [thickness(body) / h for body in flow.bodies]
     across = f"bodies {', '.join(f'{n:.3g}' for n in cells)} cells thick, " if cells else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,16 @@ def vorticity(flow: State, which: int | slice) -> NDArray[np.floating]:
 
 def sample_pressure(flow: State, points: ArrayLike) -> FloatArray:
     """See :meth:`flowsim.Simulation.sample_pressure`."""
+    return _between_cells(flow, flow.pressure, points)
+
+
+def sample_temperature(flow: State, points: ArrayLike) -> FloatArray:
+    """See :meth:`flowsim.Simulation.sample_temperature`."""
+    return _between_cells(flow, flow.temperature[:, G:-G, G:-G], points)
+
+
+def _between_cells(flow: State, field: Any, points: ArrayLike) -> FloatArray:
+    """Interpolate a field (B, nx, ny) at the centres of the cells."""
     nx, ny = flow.grid.nx, flow.grid.ny
     cells = np.asarray(points, np.float64) / flow.grid.h - 0.5
     cells = np.clip(cells, 0.0, np.array([nx, ny]) - 1.0)
@@ -48,7 +58,7 @@ def sample_pressure(flow: State, points: ArrayLike) -> FloatArray:
     (x, y), (i, j) = (cells - low).T, low.T
     array = flow._device.array
     corners = [
-        flow.to_host(flow.pressure[:, array(a), array(b)])
+        flow.to_host(field[:, array(a), array(b)])
         for a, b in ((i, j), (i + 1, j), (i, j + 1), (i + 1, j + 1))
     ]
     weights = (1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y

@@ -82,15 +82,20 @@ def _pressure(simulation: State, b: int) -> Values:
     return pressure - pressure.mean()  # an incompressible flow knows it up to a constant
 
 
+def _temperature(simulation: State, b: int) -> Values:
+    return simulation.temperature_at_centres(b)
+
+
 VORTICITY = Quantity("vorticity", "U/{length}", 8.0, True, "balance", _vorticity)
 SPEED = Quantity("speed", "U", 2.0, False, "tempo", _speed)
 PRESSURE = Quantity("pressure", "rho U^2", 1.0, True, "curl", _pressure)
 Q = Quantity("q", "(U/{length})^2", 4.0, True, "delta", q_criterion)
 STREAMFUNCTION = Quantity("streamfunction", "U {length}", 4.0, True, "tarn", streamfunction)
+TEMPERATURE = Quantity("temperature", "", 1.0, False, "amp", _temperature)
 DIVERGENCE = Quantity("divergence", "U/{length}", 1e-3, True, "diff", divergence)
 QUANTITIES = {
     quantity.name: quantity
-    for quantity in (VORTICITY, SPEED, PRESSURE, Q, STREAMFUNCTION, DIVERGENCE)
+    for quantity in (VORTICITY, SPEED, PRESSURE, Q, STREAMFUNCTION, DIVERGENCE, TEMPERATURE)
 }
 
 

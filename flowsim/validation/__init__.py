@@ -14,6 +14,7 @@ from flowsim.validation import (
     bodies,
     cavity,
     channel,
+    convection,
     cylinder,
     driven,
     free_bodies,
@@ -73,6 +74,19 @@ CASES: dict[str, tuple[str, Case]] = {
         driven.kolmogorov,
     ),
     "step-800": ("Flow over a backward-facing step at Re 800: Gartling's", driven.step),
+    **{
+        f"side-heated-{number:.0e}".replace("e+0", "e"): (
+            f"Square heated from a side at Ra {number:.0e}".replace("e+0", "e"),
+            partial(convection.side_heated, number),
+        )
+        for number in convection.SIDE_HEATED
+    },
+    "onset": ("Onset of convection between plates", convection.onset),
+    "rayleigh-benard": (
+        "Convection between plates in the box of Vignon et al.",
+        convection.rayleigh_benard,
+    ),
+    "hot-cylinder": ("Heat from a cylinder at Re 20 and 40", convection.hot_cylinder),
     "channel-20": ("Cylinder in a channel at Re 20: Schaefer and Turek's 2D-1", channel.cylinder),
     "channel-100": (
         "Vortex shedding of a cylinder in a channel at Re 100: Schaefer and Turek's 2D-2",

@@ -213,7 +213,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     outcome(run(FLOWS + code))
 
 
-@pytest.mark.parametrize("name", ["_flux_between_rows", "_flux_along_row", "_advance_row"])
+@pytest.mark.parametrize("name", ["flux_between_rows", "flux_along_row", "_advance_row"])
 def test_the_row_loops_of_the_prediction_are_vectors(name):
     """Compiled as a part of the sweep, one of them went number by number, and the prediction took twice as long."""
     functions = re.split("^define ", predicted(), flags=re.MULTILINE)

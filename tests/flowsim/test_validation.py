@@ -68,6 +68,9 @@ PROVENANCE = {
         "order",
         "endless-channel",
         "kolmogorov",
+        "side-heated-1e4",
+        "onset",
+        "rayleigh-benard",
     ],
 )
 def test_quick_rows_meet_their_references(name: str) -> None:

@@ -12,6 +12,13 @@ from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
 from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, find_speed, predict, sample
 from flowsim.backend.cpu.forcing import push
+from flowsim.backend.cpu.heat import (
+    advance_temperature,
+    fill_temperature,
+    heat_bodies,
+    keep_temperature,
+    lift,
+)
 from flowsim.backend.cpu.jets import balance_jets, subtract_sources
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
@@ -21,6 +28,7 @@ from flowsim.backend.cpu.sides import fill_ghosts, predict_open_sides, update_si
 __all__ = [
     "Device",
     "PressureSolver",
+    "advance_temperature",
     "balance_jets",
     "begin_step",
     "bend",
@@ -32,8 +40,12 @@ __all__ = [
     "end_step",
     "far_field",
     "fill_ghosts",
+    "fill_temperature",
     "find_speed",
     "follow_light_bodies",
+    "heat_bodies",
+    "keep_temperature",
+    "lift",
     "look",
     "penalize",
     "predict",

@@ -27,7 +27,7 @@ Array = Any
 
 # rows one by one: of an array of rows LLVM does not see that they lie apart, and makes no vectors
 @row_loop
-def _flux_between_rows(
+def flux_between_rows(
     out: Array, c0: Array, c1: Array, f: Array, i: int, j0: int, n: int, per_12: Any, nu_per_h: Any
 ) -> None:
     """Write the flux of f along x between its rows i - 1 and i; the speed is the mean of c0 and c1."""
@@ -38,7 +38,7 @@ def _flux_between_rows(
 
 
 @row_loop
-def _flux_along_row(
+def flux_along_row(
     out: Array, c0: Array, c1: Array, f: Array, j0: int, n: int, per_12: Any, nu_per_h: Any
 ) -> None:
     """Write the flux of f along y between its entries k - 1 and k, k = j0, ...; the speed is the mean of c0 and c1."""
@@ -98,15 +98,15 @@ def predict(task: Task, fields: Fields, clock: Clock, box: Box, rows: Array) -> 
     start, stop = rows_of(task, 0, nx)
     k = start + G
     # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
-    _flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
-    _flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
+    flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
+    flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
     for i in range(start, stop):
         k = i + G
         odd = (i - start) % 2
         west, east = fluxes[odd], fluxes[1 - odd]
-        _flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
+        flux_between_rows(east, ub[k, G:], ub[k + 1, G:], ub, k + 1, G, ny, per_12, nu_per_h)
         if i >= i_first:
-            _flux_along_row(across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h)
+            flux_along_row(across, vb[k - 1, G:], vb[k, G:], ub[k], G, ny + 1, per_12, nu_per_h)
             p0 = pb[i - 1] if i > 0 else pb[nx - 1]
             _advance_row(
                 new_u[b, k],
@@ -125,10 +125,10 @@ def predict(task: Task, fields: Fields, clock: Clock, box: Box, rows: Array) -> 
                 per_h,
             )
         west, east = fluxes[2 + odd], fluxes[3 - odd]
-        _flux_between_rows(
+        flux_between_rows(
             east, ub[k + 1, G - 1 :], ub[k + 1, G:], vb, k + 1, G, ny + 1, per_12, nu_per_h
         )
-        _flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
+        flux_along_row(across, vb[k, G - 1 :], vb[k, G:], vb[k], G, ny + 1, per_12, nu_per_h)
         if periodic_y:
             _advance_row(
                 new_v[b, k], vb[k], old_v[b, k], west, east, across, pb[i, ny - 1 :], pb[i], G, 1, step, r, dth,

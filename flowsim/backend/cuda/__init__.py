@@ -17,6 +17,13 @@ from flowsim.backend.cuda.flow import (
     sample,
 )
 from flowsim.backend.cuda.forcing import push
+from flowsim.backend.cuda.heat import (
+    advance_temperature,
+    fill_temperature,
+    heat_bodies,
+    keep_temperature,
+    lift,
+)
 from flowsim.backend.cuda.jets import balance_jets, subtract_sources
 from flowsim.backend.cuda.penalty import penalize
 from flowsim.backend.cuda.poisson import PressureSolver
@@ -26,6 +33,7 @@ from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_s
 __all__ = [
     "Device",
     "PressureSolver",
+    "advance_temperature",
     "balance_jets",
     "begin_step",
     "bend",
@@ -36,8 +44,12 @@ __all__ = [
     "end_step",
     "far_field",
     "fill_ghosts",
+    "fill_temperature",
     "find_speed",
     "follow_light_bodies",
+    "heat_bodies",
+    "keep_temperature",
+    "lift",
     "look",
     "penalize",
     "predict",

@@ -1,0 +1,104 @@
+"""How much heat passes: fluxes of temperature through sides, and Nusselt numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.backend import step
+from flowsim.boundary import SIDE_NAMES, normal_to_x
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.heat import GIVEN
+
+if TYPE_CHECKING:
+    from flowsim.backend.state import State
+
+FloatArray = NDArray[np.float64]
+OPPOSITE = {"left": "right", "right": "left", "bottom": "top", "top": "bottom"}
+
+
+def side_heat_flux(flow: State, side: str) -> FloatArray:
+    """Return the flux of temperature that diffuses into the box along a side, kappa dT/dn, n outwards; (B, n).
+
+    It is the flux that the solver counts, so that in a steady flow in a closed box the fluxes of all sides add up to
+    zero to round-off. In units of U times that of temperature.
+
+    Raises
+    ------
+    ValueError
+        For a periodic side, and a flow without a temperature.
+    """
+    number = _number(flow, side)
+    step.fill_temperature(flow._device_state, flow._device_state.everyone)
+    t = flow.temperature if normal_to_x(number) else flow.temperature.swapaxes(1, 2)
+    cells = t.shape[1] - 2 * G
+    inside, beyond = (G, G - 1) if number % 2 == 0 else (G + cells - 1, G + cells)
+    lines = [flow.to_host(t[:, i, G:-G]).astype(np.float64) for i in (inside, beyond)]
+    return flow.diffusivity[:, None] * (lines[1] - lines[0]) / flow.grid.h
+
+
+def nusselt_number(flow: State, side: str) -> FloatArray:
+    """Return the Nusselt number of a side, the mean flux through it over that of conduction; shape (B,).
+
+    Conduction is between the mean temperatures of this side and the opposite one, both given, over their distance.
+    In steady convection between walls both sides have the same.
+
+    Raises
+    ------
+    ValueError
+        For sides that have no given or the same temperature, and a flow without a temperature.
+    """
+    conduction = _conduction(flow, side)
+    return np.asarray(side_heat_flux(flow, side).mean(axis=1) / conduction)
+
+
+def volume_nusselt_number(flow: State, side: str) -> FloatArray:
+    """Return the Nusselt number of the volume between a side and the opposite one; shape (B,).
+
+    1 + <u_n T> / conduction, u_n being the velocity away from ``side``, averaged over the box: in the mean over time
+    the one of both sides. It is steadier than theirs.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`nusselt_number`.
+    """
+    conduction, number = _conduction(flow, side), _number(flow, side)
+    flow.fill_ghosts()
+    step.fill_temperature(flow._device_state, flow._device_state.everyone)
+    along_x = bool(normal_to_x(number))
+    normal, t = flow.to_host(flow.u if along_x else flow.v), flow.to_host(flow.temperature)
+    if not along_x:
+        normal, t = normal.swapaxes(1, 2), t.swapaxes(1, 2)
+    n = t.shape[1] - 2 * G
+    t = t[:, :, G:-G].astype(np.float64)
+    faces = normal[:, G : G + n + 1, G:-G].astype(np.float64)
+    carried = faces * 0.5 * (t[:, G - 1 : G + n] + t[:, G : G + n + 1])
+    # those on the two sides count half
+    total = carried.sum(axis=1) - 0.5 * (carried[:, 0] + carried[:, -1])
+    sign = 1.0 if number % 2 == 0 else -1.0
+    return np.asarray(1.0 + sign * (total / n).mean(axis=1) / conduction)
+
+
+def _number(flow: State, side: str) -> int:
+    if side not in SIDE_NAMES or getattr(flow.sides, side) == "periodic":
+        raise ValueError(f"side = {side!r}: only a side that is not periodic lets heat in")
+    return SIDE_NAMES.index(side)
+
+
+def _conduction(flow: State, side: str) -> FloatArray:
+    """Return the flux (B,) of conduction from a side to the opposite one."""
+    number = _number(flow, side)
+    kinds = flow.to_host(flow._needs_heat().kinds)
+    other = OPPOSITE[side]
+    if not kinds[number] == kinds[SIDE_NAMES.index(other)] == GIVEN:
+        raise ValueError(
+            f"side = {side!r}: a Nusselt number is of two opposite sides whose temperatures are given"
+        )
+    one, two = (flow.side_temperature(name).mean(axis=1) for name in (side, other))
+    if (one == two).any():
+        raise ValueError(f"side = {side!r}: the {other} side is as warm, so nothing is conducted")
+    length = flow.grid.size[0 if normal_to_x(number) else 1]
+    return np.asarray(flow.diffusivity * (one - two) / length)
