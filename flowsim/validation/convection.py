@@ -78,11 +78,7 @@ def side_heated(rayleigh: int, effort: Effort) -> Result:
         for m in range(10):
             advance(sim, duration / 10)
             part.progress((m + 1) / 10)
-        velocity = sim.velocity_at_centres(0)
-        middle = n // 2
-        u = 0.5 * (velocity[middle - 1, :, 0] + velocity[middle, :, 0])
-        v = 0.5 * (velocity[:, middle - 1, 1] + velocity[:, middle, 1])
-        seen.append(np.array([nusselt_number(sim, "left")[0], _peak(u) / kappa, _peak(v) / kappa]))
+        seen.append(_benchmark_values(sim))
     setup = Setup.of(sim)
     names = ("Nusselt number of the hot side", "largest u L/kappa", "largest v L/kappa")
     tolerances = effort.choose((0.01, 0.01, 0.01), (0.04, 0.04, 0.04))
@@ -110,6 +106,14 @@ def side_heated(rayleigh: int, effort: Effort) -> Result:
         points=True,
     )
     return Result(rows, [Plot("convergence", "1/n", "relative error", [curve], logarithmic=True)])
+
+
+def _benchmark_values(sim: Simulation) -> FloatArray:
+    """Return the Nusselt number, the largest u on the vertical and v on the horizontal centre line, in kappa/L."""
+    velocity, middle, kappa = sim.velocity_at_centres(0), sim.grid.nx // 2, sim.diffusivity[0]
+    u = 0.5 * (velocity[middle - 1, :, 0] + velocity[middle, :, 0])
+    v = 0.5 * (velocity[:, middle - 1, 1] + velocity[:, middle, 1])
+    return np.array([nusselt_number(sim, "left")[0], _peak(u) / kappa, _peak(v) / kappa])
 
 
 def _peak(f: FloatArray) -> float:
