@@ -37,6 +37,11 @@ ROWS = 200  # of a curve
 LEAST_ROW = 100  # environment steps
 LOOK_EVERY = 250  # environment steps between looks at whether to stop
 INTERRUPTED = 3  # exit status
+LOGGED = (
+    "beta",
+    "far_fraction",
+    "kl",
+)  # of the learner at the end of a row: beta, and means over the memory
 EVALUATED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
 
 Episodes = Sequence[tuple[float, int]]  # return and length
@@ -85,9 +90,13 @@ class Curve:
             )
 
     def add(
-        self, steps: int, episodes: Episodes, evaluated: Mapping[str, Any] | None = None
+        self,
+        steps: int,
+        episodes: Episodes,
+        evaluated: Mapping[str, Any] | None = None,
+        logged: Mapping[str, float] | None = None,
     ) -> None:
-        """Append a row: means of the training episodes that ended since the last one, and what an evaluation found."""
+        """Append a row: means of the training episodes since the last one, of an evaluation, and of the learner."""
         mean_return, mean_length = np.mean(episodes, axis=0) if episodes else ("", "")
         row = {
             "environment_steps": steps,
@@ -101,6 +110,7 @@ class Curve:
                 if evaluated
                 else {}
             ),
+            **{key: logged[key] for key in LOGGED if logged},
         }
         self._table.append([row])
 
@@ -146,6 +156,7 @@ def train_own(
             _evaluate(job, PolicyController(learner.policy(), deterministic=True, seed=job.seed))
             if is_due
             else None,
+            learner.statistics(),
         )
         if is_told or time.monotonic() - saved >= checkpoint_every:
             learner.save(checkpoint)
