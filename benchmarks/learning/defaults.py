@@ -21,9 +21,9 @@ sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
 from benchmarks.learning.suites.methods import methods_of  # noqa: E402
-from benchmarks.learning.suites.page import interquartile_mean, interval  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
+from coupling.run.aggregate import interquartile_mean, interval  # noqa: E402
 
 NAME = "defaults"
 

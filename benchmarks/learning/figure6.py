@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.methods import Panel, draw_on_page, methods_of, numbers  # noqa: E402
-from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences, row_name  # noqa: E402
 from benchmarks.physics.resolution import agent_of  # noqa: E402

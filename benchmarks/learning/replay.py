@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.curves import Seeds  # noqa: E402
 from benchmarks.learning.suites.draws import read_draws, table_of_draws  # noqa: E402
 from benchmarks.learning.suites.job import is_complete  # noqa: E402
 from benchmarks.learning.suites.methods import (  # noqa: E402
@@ -34,7 +35,6 @@ from benchmarks.learning.suites.methods import (  # noqa: E402
     numbers,
     training_returns,
 )
-from benchmarks.learning.suites.page import Seeds  # noqa: E402
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
 from benchmarks.studies import RESULTS  # noqa: E402

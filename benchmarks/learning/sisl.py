@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
+from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.methods import POINTS, Panel, draw_on_page, methods_of, numbers  # noqa: E402
-from benchmarks.learning.suites.page import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402

@@ -12,16 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from scipy.stats import bootstrap
 
-from benchmarks.learning.suites.page import (
-    Seeds,
-    curve_at,
-    interquartile_mean,
-    interval,
-    read_curve,
-)
+from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve
 from benchmarks.learning.suites.plan import Suite, read_results
 from benchmarks.learning.suites.settings import row_name
 from benchmarks.pages import save_plot
+from coupling.run.aggregate import interquartile_mean, interval
 from rl_agent.config.colours import styles_of
 
 __all__ = [

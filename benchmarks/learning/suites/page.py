@@ -13,6 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from benchmarks.learning.suites.contrasts import contrast_table
+from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve
 from benchmarks.learning.suites.plan import Result, Suite, jobs_of, read_results, slug
 from benchmarks.learning.suites.settings import differences, row_name
 from benchmarks.pages import save_plot
@@ -20,42 +22,14 @@ from coupling.run.aggregate import interquartile_mean, interval
 from coupling.settings.content import find_preset, read_yaml
 from rl_agent.config.colours import styles_of
 
-__all__ = ["Seeds", "curve_at", "interquartile_mean", "interval", "read_curve", "write_page"]
+__all__ = ["write_page"]
 
 POINTS = 60  # of a drawn curve
-WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
-FEW = 10  # episodes that a value averages where none ended in its window
-
-Seeds = list[Result]
 Groups = dict[str, dict[str, Seeds]]
 """Complete jobs by task and method."""
 
 Styles = Mapping[str, Mapping[str, Any]]
 """Colour and dashes of each method, in all pictures of a page."""
-
-
-def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
-    """Return steps, CPU seconds, episodes and a mean value of the rows in which episodes ended, shape (rows, 4)."""
-    rows = [row for row in result["curve"] if row["episodes"]]
-    columns = ("environment_steps", "cpu_seconds", "episodes", value)
-    return np.array([[float(row[key]) for key in columns] for row in rows]).reshape(-1, 4)
-
-
-def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
-    """Mean value of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
-
-    The episodes of the last twentieth of the curve before the place count; where none ended in it, the rows before it
-    that hold the last ``FEW`` episodes. NaN where no episode had ended yet.
-    """
-    along, weights, values = curve[:, axis], curve[:, 2], curve[:, 3]
-    last = np.searchsorted(along, places, side="right")
-    count = np.concatenate([[0.0], np.cumsum(weights)])
-    few = np.maximum(np.searchsorted(count, count[last] - FEW, side="right") - 1, 0)
-    first = np.searchsorted(along, places - WINDOW * along[-1], side="right")
-    first = np.where(first < last, first, few)
-    total = np.concatenate([[0.0], np.cumsum(weights * values)])
-    with np.errstate(invalid="ignore"):
-        return (total[last] - total[first]) / (count[last] - count[first])
 
 
 def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
@@ -89,6 +63,11 @@ CPU seconds, in the table. *Mean action* and *sampled actions* are returns of th
 same for all (10 a seed, on the wake 96; evaluation seed 10^6 of the numbering before 26 November 2026), and *its
 length* is that of the episodes with the mean action. CPU seconds are those of the training process,
 environment included, on one thread, without evaluation and checkpoints."""
+
+
+_DIFFERENCES = """\
+Of the interquartile means over the seeds: of the training episodes, and of held-out episodes with the mean action.
+A difference counts where its interval excludes zero; with two or three seeds the intervals are too narrow."""
 
 
 def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
@@ -191,6 +170,8 @@ def _section(name: str, suite: Suite, groups: Groups, picture: Path) -> str:
         lines += ["", f"### {task}", "", *_table(methods)]
     if settings := differences(next(iter(groups.values()))):
         lines += ["", *settings]
+    if suite.contrasts:
+        lines += ["", "### Differences", "", _DIFFERENCES, "", *contrast_table(suite, groups)]
     if len(groups) > 1 and len(suite.methods) > 1:
         lines += ["", "### All tasks", "", *_aggregate(groups)]
     return "\n".join(lines)

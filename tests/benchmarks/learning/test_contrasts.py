@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.learning.memory import contrasts
 from benchmarks.learning.suites.comparison import compare, probability_of_improvement
+from benchmarks.learning.suites.contrasts import by_task, contrast_table
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan
 
-PLAN = Path(__file__).parents[3] / "benchmarks" / "learning" / "memory.yaml"
+PLANS = Path(__file__).parents[3] / "benchmarks" / "learning"
 
 
 def suite_of(methods, differ_in, compared=None):
@@ -69,9 +69,48 @@ def test_the_interval_holds_the_difference_as_often_as_it_says():
     assert held >= 50
 
 
-def test_the_contrasts_of_the_study_are_like_beside_like(tmp_path):
-    plan = read_plan(PLAN)
+@pytest.mark.parametrize("study", ["memory", "mujoco", "refer", "sisl"])
+def test_the_contrasts_of_the_studies_are_like_beside_like(study):
+    plan = read_plan(PLANS / f"{study}.yaml")
+    assert any(suite.contrasts for suite in plan.values())
     for name, suite in plan.items():
-        assert suite.contrasts
         jobs_of(name, suite)
-    assert len(contrasts(plan, tmp_path / "none.parquet").splitlines()) == 2
+
+
+def result(method, seed, returned, evaluated, env="flowsim/LQ-v0"):
+    curve = [
+        {"environment_steps": steps, "cpu_seconds": 1.0, "episodes": 10, "mean_return": returned}
+        for steps in (50, 100)
+    ]
+    return {
+        "settings": {"env": env, "method": method, "seed": seed},
+        "steps": 100,
+        "curve": curve,
+        "evaluation": {"deterministic": {"mean_return": evaluated}},
+    }
+
+
+def test_the_table_has_a_row_for_each_task_and_contrast_that_can_be_compared():
+    """ER is better in training and worse by its mean action; on the other task it has no training yet."""
+    suite = suite_of(
+        {"ER": {"algorithm": "vracer", "replay": "none"}, "ReF-ER": {"algorithm": "vracer"}},
+        ["replay"],
+    )
+    methods = {
+        "ER": [result("ER", k, 5.0 + 0.1 * k, -500.0) for k in range(5)],
+        "ReF-ER": [result("ReF-ER", k, 1.0 + 0.1 * k, 500.0 + k) for k in range(5)]
+        + [result("ReF-ER", 0, 1.0, 1.0, "Hopper-v5")],
+    }  # fmt: skip
+    groups = by_task(methods)
+    assert {task: sorted(found) for task, found in groups.items()} == {
+        "LQ-v0": ["ER", "ReF-ER"],
+        "Hopper-v5": ["ReF-ER"],
+    }
+    *_, row = contrast_table(suite, groups)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:4] == ["LQ-v0", "ER against ReF-ER", "`replay`", "5"]
+    assert cells[4].startswith("4 [")
+    assert cells[5:7] == ["1.00 [1.00, 1.00]", "better"]
+    assert cells[7].startswith("-1,002 [")
+    assert cells[8] == "worse"
+    assert len(contrast_table(suite, {})) == 2

@@ -1,0 +1,82 @@
+"""The contrasts of a suite as a table: differences with intervals, and the verdicts that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from benchmarks.learning.suites.comparison import Comparison, compare
+from benchmarks.learning.suites.curves import Seeds
+from benchmarks.learning.suites.methods import training_returns
+from benchmarks.learning.suites.plan import Contrast, Suite
+
+__all__ = ["by_task", "contrast_table"]
+
+HEAD = (
+    "| task | contrast | differ in | seeds | training | probability of improvement | verdict "
+    "| mean action | verdict |",
+    "| --- | --- | --- | --: | --: | --: | --- | --: | --- |",
+)
+
+
+def by_task(methods: Mapping[str, Seeds]) -> dict[str, dict[str, Seeds]]:
+    """Sort the complete jobs of ``methods_of`` by task, and those of a task by method."""
+    groups: dict[str, dict[str, Seeds]] = {}
+    for name, seeds in methods.items():
+        for seed in seeds:
+            task = str(seed["settings"]["env"]).rpartition("/")[2]
+            groups.setdefault(task, {}).setdefault(name, []).append(seed)
+    return groups
+
+
+def contrast_table(suite: Suite, groups: Mapping[str, Mapping[str, Seeds]]) -> list[str]:
+    """Compare the methods that a suite compares, on each task on which both have trainings.
+
+    Parameters
+    ----------
+    suite
+        Its ``contrasts`` have been checked to differ in what they say and in no more.
+    groups
+        Complete jobs by task and method.
+
+    Returns
+    -------
+    list of str
+        Lines of a Markdown table, without a row where there is nothing to compare yet. Differences are those of the
+        interquartile means over the seeds: of the training episodes in the last twentieth of a training, and of the
+        held-out episodes with the mean action.
+    """
+    rows = [
+        _row(task, contrast, *(methods[method] for method in contrast.methods))
+        for task, methods in groups.items()
+        for contrast in suite.contrasts
+        if all(method in methods for method in contrast.methods)
+    ]
+    return [*HEAD, *rows]
+
+
+def _row(task: str, contrast: Contrast, first: Seeds, second: Seeds) -> str:
+    training = compare([training_returns(first)], [training_returns(second)])
+    evaluated = compare([_evaluated(first)], [_evaluated(second)])
+    differ = ", ".join(f"`{key}`" for key in contrast.differ_in)
+    cells = (
+        task, contrast.name, differ, str(training.seeds), _difference(training),
+        _cell(training.probability, ".2f"), training.verdict, _difference(evaluated), evaluated.verdict,
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _evaluated(seeds: Seeds) -> np.ndarray:
+    return np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
+
+
+def _difference(comparison: Comparison) -> str:
+    largest = np.nanmax(np.abs(comparison.difference))
+    return _cell(comparison.difference, ",.0f" if largest >= 100.0 else ".3g")
+
+
+def _cell(measured: tuple[float, float, float], form: str) -> str:
+    """Return a measure with its interval, where it has one."""
+    value, low, high = (f"{number:{form}}" for number in measured)
+    return value if np.isnan(measured[1]) else f"{value} [{low}, {high}]"

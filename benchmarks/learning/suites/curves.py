@@ -1,0 +1,38 @@
+"""Curves of complete jobs: mean returns of training episodes against steps or CPU seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.learning.suites.plan import Result
+
+__all__ = ["Seeds", "curve_at", "read_curve"]
+
+WINDOW = 0.05  # share of a curve whose episodes a value at its end averages
+FEW = 10  # episodes that a value averages where none ended in its window
+
+Seeds = list[Result]
+
+
+def read_curve(result: Result, value: str = "mean_return") -> np.ndarray:
+    """Return steps, CPU seconds, episodes and a mean value of the rows in which episodes ended, shape (rows, 4)."""
+    rows = [row for row in result["curve"] if row["episodes"]]
+    columns = ("environment_steps", "cpu_seconds", "episodes", value)
+    return np.array([[float(row[key]) for key in columns] for row in rows]).reshape(-1, 4)
+
+
+def curve_at(curve: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
+    """Mean value of the training episodes before each place along ``axis`` (0 steps, 1 CPU seconds).
+
+    The episodes of the last twentieth of the curve before the place count; where none ended in it, the rows before it
+    that hold the last ``FEW`` episodes. NaN where no episode had ended yet.
+    """
+    along, weights, values = curve[:, axis], curve[:, 2], curve[:, 3]
+    last = np.searchsorted(along, places, side="right")
+    count = np.concatenate([[0.0], np.cumsum(weights)])
+    few = np.maximum(np.searchsorted(count, count[last] - FEW, side="right") - 1, 0)
+    first = np.searchsorted(along, places - WINDOW * along[-1], side="right")
+    first = np.where(first < last, first, few)
+    total = np.concatenate([[0.0], np.cumsum(weights * values)])
+    with np.errstate(invalid="ignore"):
+        return (total[last] - total[first]) / (count[last] - count[first])
