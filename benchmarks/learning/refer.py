@@ -4,7 +4,7 @@
     python benchmarks/learning/refer.py list                                       # the jobs, and which are complete
     python benchmarks/learning/refer.py page                                       # docs/studies/refer.md, its pictures
 
-A complete job adds a row to benchmarks/results/refer.parquet: its curve, with the KL divergence and the share of
+A complete job adds a row to benchmarks/results/refer.parquet: its curve, with beta, the KL divergence and the share of
 far-policy steps of the memory, settings, evaluation, machine, versions and commit. Checkpoints are in runs/refer/.
 """
 
@@ -13,15 +13,78 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
+from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
+from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
+from benchmarks.learning.suites.methods import (  # noqa: E402
+    Panel,
+    draw_on_page,
+    methods_of,
+    numbers,
+    training_returns,
+)
+from benchmarks.learning.suites.plan import Suite, jobs_of, slug  # noqa: E402
+from benchmarks.pages import fill_in  # noqa: E402
+from rl_agent.config.colours import styles_of  # noqa: E402
+
+NAME = "refer"
+PANELS = (
+    Panel(0, "mean_return", "environment steps", "return of training episodes"),
+    Panel(0, "kl", "environment steps", "KL divergence, mean over the memory"),
+    Panel(0, "far_fraction", "environment steps", "share of far-policy steps"),
+)
+
+
+def table(methods: dict[str, Seeds]) -> list[str]:
+    """Return a row for each method: returns, and what the log says at the end of the trainings."""
+    lines = [
+        "| method | seeds | training | mean action | KL divergence | far-policy share | beta |",
+        "| --- |" + " --: |" * 6,
+    ]
+    for name, seeds in methods.items():
+        evaluated = [seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds]
+        logged = (_at_end(seeds, value) for value in ("kl", "far_fraction", "beta"))
+        cells = (numbers(list(training_returns(seeds))), numbers(evaluated), *map(numbers, logged))
+        lines.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _at_end(seeds: Seeds, value: str) -> list[float]:
+    """Return a logged value over the last twentieth of each training."""
+    curves = ((read_curve(seed, value), np.array([float(seed["steps"])])) for seed in seeds)
+    return [float(curve_at(curve, 0, end)[0]) for curve, end in curves]
+
+
+def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
+    """Write tables and pictures of what is complete into the page."""
+    parts = []
+    for name, suite in plan.items():
+        methods, jobs = methods_of(name, suite, results), jobs_of(name, suite)
+        done = sum(len(methods.get(method, [])) for method in suite.methods)
+        parts.append(f"## {name}\n\n{suite.about}\n{done} of {len(jobs)} trainings are complete.")
+        for task, own in by_task(methods).items():
+            where, shows = (
+                slug(f"{name}_{task}"),
+                f"return, KL divergence and far-policy share, {task}",
+            )
+            parts += [
+                f"### {task}",
+                draw_on_page(page, where, own, PANELS, shows, styles_of(suite.methods)),
+                "\n".join(table(own)),
+            ]
+            if suite.contrasts:
+                parts.append("\n".join(contrast_table(suite, {task: own})))
+    fill_in(page, f"learning/{NAME}", "results", "\n\n".join(parts))
 
 
 def main() -> int:
     """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
-    return command_of("refer", (__doc__ or "").splitlines()[0], lambda *_: None)
+    return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 
 if __name__ == "__main__":

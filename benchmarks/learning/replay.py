@@ -24,12 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.comparison import compare  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds  # noqa: E402
 from benchmarks.learning.suites.draws import read_draws, table_of_draws  # noqa: E402
 from benchmarks.learning.suites.job import is_complete  # noqa: E402
 from benchmarks.learning.suites.methods import (  # noqa: E402
     Panel,
-    difference,
     draw_on_page,
     methods_of,
     numbers,
@@ -214,7 +214,9 @@ def against(seeds: Seeds, uniform: np.ndarray) -> str:
     """Return how much higher the training returns are than those of uniform sampling, if there are some of both."""
     if not (seeds and uniform.size):
         return ""
-    mean, low, high = (round(x) + 0 for x in difference(training_returns(seeds), uniform))
+    mean, low, high = (
+        round(x) + 0 for x in compare([training_returns(seeds)], [uniform]).difference
+    )
     return f"{mean} [{low}, {high}]"
 
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
+from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.methods import POINTS, Panel, draw_on_page, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
@@ -54,6 +55,8 @@ November 2026.
 | it counts the mean reward of its environment | LDCo | FDCo |
 
 Returns are means over the agents of an environment.
+The last table of each game compares by interquartile means over the seeds.
+A difference counts from three seeds on, where its interval excludes zero.
 The paper plots the returns of training episodes, so comparisons are about them.
 The mean action of the last policies is shown as well.
 Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there.
@@ -111,6 +114,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             parts.append(draw_on_page(page, name, methods, PANELS, shows, styles))
             parts.append("\n".join(table(methods)))
             parts.append("\n".join(differences(methods)))
+            parts.append("\n".join(contrast_table(suite, by_task(methods))))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 

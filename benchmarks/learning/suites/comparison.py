@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import bootstrap
 
 from coupling.run.aggregate import interquartile_mean
 
@@ -23,7 +24,8 @@ __all__ = [
 
 F64 = np.ndarray
 DRAWS = 2000
-LEAST_SEEDS = 2
+LEAST_SEEDS = 3  # of a verdict
+TRIALS = {1: "a trial: one seed", 2: "a trial: two seeds"}
 
 
 class Comparison(NamedTuple):
@@ -46,7 +48,7 @@ class Comparison(NamedTuple):
     def verdict(self) -> str:
         """What the data carry: a difference is one where its interval excludes zero."""
         if self.seeds < LEAST_SEEDS:
-            return "a trial: one seed"
+            return TRIALS[self.seeds]
         _, low, high = self.difference
         if low > 0.0:
             return "better"
@@ -112,11 +114,10 @@ def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
     Comparison
         The same draws are made every time.
     """
-    seeds = min(len(scores) for scores in (*first, *second))
     return Comparison(
-        seeds,
-        _with_interval(_difference, first, second, seeds),
-        _with_interval(probability_of_improvement, first, second, seeds),
+        min(len(scores) for scores in (*first, *second)),
+        _with_interval(_difference, first, second),
+        _with_interval(probability_of_improvement, first, second),
     )
 
 
@@ -129,16 +130,22 @@ def _with_interval(
     measure: Callable[[Sequence[F64], Sequence[F64]], F64],
     first: Sequence[F64],
     second: Sequence[F64],
-    seeds: int,
 ) -> tuple[float, float, float]:
     """Return a measure and the ends of its 95 % percentile interval."""
-    value = float(measure(first, second))
-    if seeds < LEAST_SEEDS:
+    tasks, value = len(first), float(measure(first, second))
+    if min(len(scores) for scores in (*first, *second)) == 1:
         return value, np.nan, np.nan
-    rng = np.random.default_rng(0)
-    drawn = [
-        [scores[rng.integers(len(scores), size=(DRAWS, len(scores)))] for scores in strata]
-        for strata in (first, second)
-    ]
-    low, high = np.quantile(measure(*drawn), (0.025, 0.975))
-    return value, float(low), float(high)
+
+    def statistic(*scores: F64, axis: int) -> F64:
+        return measure(scores[:tasks], scores[tasks:])
+
+    found = bootstrap(
+        (*first, *second),
+        statistic,
+        axis=-1,
+        vectorized=True,
+        n_resamples=DRAWS,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return value, float(found.low), float(found.high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,7 +26,7 @@ def by_task(methods: Mapping[str, Seeds]) -> dict[str, dict[str, Seeds]]:
     groups: dict[str, dict[str, Seeds]] = {}
     for name, seeds in methods.items():
         for seed in seeds:
-            task = str(seed["settings"]["env"]).rpartition("/")[2]
+            task = re.split(r"[/:.]", str(seed["settings"]["env"]))[-1]
             groups.setdefault(task, {}).setdefault(name, []).append(seed)
     return groups
 

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from scipy.stats import bootstrap
 
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve
 from benchmarks.learning.suites.plan import Suite, read_results
@@ -22,7 +21,6 @@ from rl_agent.config.colours import styles_of
 __all__ = [
     "POINTS",
     "Panel",
-    "difference",
     "draw",
     "draw_on_page",
     "methods_of",
@@ -31,7 +29,6 @@ __all__ = [
 ]
 
 POINTS = 60  # of a drawn curve
-DRAWS = 2000  # samples of the bootstrap
 LEGEND_LETTERS = 150  # side by side, of labels as wide as the widest
 
 
@@ -143,23 +140,6 @@ def training_returns(seeds: Seeds) -> np.ndarray:
     ends = [np.array([seed["steps"]]) for seed in seeds]
     returns = [curve_at(read_curve(seed), 0, end) for seed, end in zip(seeds, ends, strict=True)]
     return np.concatenate([np.zeros(0), *returns])
-
-
-def difference(scores: np.ndarray, of_other: np.ndarray) -> tuple[float, float, float]:
-    """Return the difference of two interquartile means over seeds, and its 95 % bootstrap interval."""
-
-    def statistic(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        return interquartile_mean(one, axis=axis) - interquartile_mean(other, axis=axis)
-
-    found = bootstrap(
-        (scores, of_other),
-        statistic,
-        vectorized=True,
-        n_resamples=DRAWS,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
-    return float(statistic(scores, of_other, axis=-1)), float(found.low), float(found.high)
 
 
 def numbers(values: Sequence[float], form: str = "") -> str:

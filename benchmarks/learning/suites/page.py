@@ -67,7 +67,7 @@ environment included, on one thread, without evaluation and checkpoints."""
 
 _DIFFERENCES = """\
 Of the interquartile means over the seeds: of the training episodes, and of held-out episodes with the mean action.
-A difference counts where its interval excludes zero; with two or three seeds the intervals are too narrow."""
+A difference counts from three seeds on, where its interval excludes zero; with three seeds intervals are too narrow."""
 
 
 def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:

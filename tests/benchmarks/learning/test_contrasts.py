@@ -56,6 +56,7 @@ def test_the_verdict_is_that_of_the_interval():
     assert compare([low], [low[::-1]]).verdict == "no difference shown"
     one = compare([high[:1]], [low])
     assert one.verdict == "a trial: one seed"
+    assert compare([high[:2]], [low]).verdict == "a trial: two seeds"
     assert np.isnan(one.difference[1:]).all()
     assert one.difference[0] > 0.0
 

@@ -14,6 +14,9 @@ import psutil
 import pytest
 import yaml
 
+from benchmarks.learning.suites import curves
+from coupling.run import aggregate
+
 ROOT = Path(__file__).parents[3]
 
 STEPS = 1500
@@ -209,29 +212,29 @@ def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
     assert (tmp_path / "docs" / "images" / "learning_tiny.png").stat().st_size > 1000
 
 
-def test_the_interquartile_mean_drops_a_quarter_on_each_side(page):
-    assert page.interquartile_mean(np.array([-100.0, 1.0, 2.0, 900.0])) == 1.5
+def test_the_interquartile_mean_drops_a_quarter_on_each_side():
+    assert aggregate.interquartile_mean(np.array([-100.0, 1.0, 2.0, 900.0])) == 1.5
 
 
-def test_the_bootstrap_is_stratified(page):
+def test_the_bootstrap_is_stratified():
     # within each task all seeds are equal: whatever is drawn, the same scores come
-    low, high = page.interval([np.zeros(3), np.ones(3)])
+    low, high = aggregate.interval([np.zeros(3), np.ones(3)])
     assert low == high == 0.5
-    low, high = page.interval([np.array([0.0, 0.0, 1.0, 1.0])])
+    low, high = aggregate.interval([np.array([0.0, 0.0, 1.0, 1.0])])
     assert low < 0.5 < high
 
 
-def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth(page):
+def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth():
     curve = np.array([[100.0, 1.0, 1.0, 5.0], [960.0, 9.6, 1.0, 1.0], [1000.0, 10.0, 3.0, 2.0]])
     np.testing.assert_allclose(
-        page.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75]
+        curves.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75]
     )
-    np.testing.assert_allclose(page.curve_at(curve, 1, np.array([10.0])), [1.75])
+    np.testing.assert_allclose(curves.curve_at(curve, 1, np.array([10.0])), [1.75])
 
 
-def test_where_no_episode_ended_for_long_the_last_few_count(page):
+def test_where_no_episode_ended_for_long_the_last_few_count():
     curve = np.array([[100.0, 1.0, 6.0, 7.0], [200.0, 2.0, 8.0, 1.0], [300.0, 3.0, 4.0, 4.0]])
-    np.testing.assert_allclose(page.curve_at(curve, 0, np.array([900.0, 150.0])), [2.0, 7.0])
+    np.testing.assert_allclose(curves.curve_at(curve, 0, np.array([900.0, 150.0])), [2.0, 7.0])
 
 
 def test_stable_baselines3_sees_ends_as_they_are():

@@ -72,7 +72,7 @@ def test_the_difference_of_two_interquartile_means_has_the_interval_of_normal_sa
     """Far apart and many, the means of the middle half are those of normal numbers, whose spread is known."""
     rng = np.random.default_rng(5)
     one, other = rng.normal(3.0, 1.0, 400), rng.normal(1.0, 1.0, 400)
-    mean, low, high = replay.difference(one, other)
+    mean, low, high = replay.compare([one], [other]).difference
     assert mean == pytest.approx(2.0, abs=0.25)
     spread = 1.0925 * np.sqrt(
         2 / 400
