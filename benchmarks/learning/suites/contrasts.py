@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from benchmarks.learning.suites.comparison import Comparison, compare
+from benchmarks.learning.suites.comparison import compare
 from benchmarks.learning.suites.curves import Seeds
 from benchmarks.learning.suites.methods import training_returns
 from benchmarks.learning.suites.plan import Contrast, Suite
 
-__all__ = ["by_task", "contrast_table"]
+__all__ = ["by_task", "contrast_table", "evaluated_returns", "with_interval"]
 
 HEAD = (
     "| task | contrast | differ in | seeds | training | probability of improvement | verdict "
@@ -59,22 +59,24 @@ def contrast_table(suite: Suite, groups: Mapping[str, Mapping[str, Seeds]]) -> l
 
 def _row(task: str, contrast: Contrast, first: Seeds, second: Seeds) -> str:
     training = compare([training_returns(first)], [training_returns(second)])
-    evaluated = compare([_evaluated(first)], [_evaluated(second)])
+    evaluated = compare([evaluated_returns(first)], [evaluated_returns(second)])
     differ = ", ".join(f"`{key}`" for key in contrast.differ_in)
     cells = (
-        task, contrast.name, differ, str(training.seeds), _difference(training),
-        _cell(training.probability, ".2f"), training.verdict, _difference(evaluated), evaluated.verdict,
+        task, contrast.name, differ, str(training.seeds), with_interval(training.difference),
+        _cell(training.probability, ".2f"), training.verdict, with_interval(evaluated.difference), evaluated.verdict,
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 
-def _evaluated(seeds: Seeds) -> np.ndarray:
+def evaluated_returns(seeds: Seeds) -> np.ndarray:
+    """Return the mean return of the held-out episodes with the mean action, shape (seeds,)."""
     return np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
 
 
-def _difference(comparison: Comparison) -> str:
-    largest = np.nanmax(np.abs(comparison.difference))
-    return _cell(comparison.difference, ",.0f" if largest >= 100.0 else ".3g")
+def with_interval(difference: tuple[float, float, float]) -> str:
+    """Return a difference with the interval that it has from two seeds on; whole numbers where it is large."""
+    largest = np.nanmax(np.abs(difference))
+    return _cell(difference, ",.0f" if largest >= 100.0 else ".3g")
 
 
 def _cell(measured: tuple[float, float, float], form: str) -> str:

@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.learning import papers
 from benchmarks.learning.suites.comparison import compare, probability_of_improvement
 from benchmarks.learning.suites.contrasts import by_task, contrast_table
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan
+from benchmarks.studies import pack
 
 PLANS = Path(__file__).parents[3] / "benchmarks" / "learning"
 
@@ -115,3 +117,36 @@ def test_the_table_has_a_row_for_each_task_and_contrast_that_can_be_compared():
     assert cells[7].startswith("-1,002 [")
     assert cells[8] == "worse"
     assert len(contrast_table(suite, {})) == 2
+
+
+def test_a_claim_of_a_paper_has_the_finding_of_its_interval(tmp_path):
+    """Of two claims about the same trainings one is seen and the other's opposite; the third has no trainings."""
+    claims = [
+        papers.Claim(says="it holds", where="here", study="one", suite="tiny", methods=methods)
+        for methods in (("ReF-ER", "ER"), ("ER", "ReF-ER"), ("ReF-ER", "PER"))
+    ]
+    settings = {"ER": "none", "ReF-ER": "refer", "PER": "none"}
+    suite = suite_of(
+        {name: {"algorithm": "vracer", "replay": replay} for name, replay in settings.items()},
+        ["replay"],
+        ["ReF-ER", "ER"],
+    )
+    rows = []
+    for method, returned in (("ReF-ER", 9.0), ("ER", 2.0)):
+        for seed in range(3):
+            row = result(method, seed, returned + 0.1 * seed, 0.0)
+            row["settings"] |= {"agent": {"replay": settings[method]}}
+            rows.append(row | {"name": f"tiny/{method}_{seed}"})
+    pack(tmp_path / "one.parquet", rows)
+    lines = papers.findings(claims, {"one": {"tiny": suite}}, tmp_path).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert [row[-1] for row in cells] == ["seen", "the opposite is seen", "not trained yet"]
+    assert cells[0][4].startswith("training: 7 [")
+    assert cells[0][5:7] == ["3", "`replay`"]
+
+
+def test_every_claim_of_the_papers_names_methods_that_are_planned():
+    for claims in papers.read_claims().values():
+        for claim in claims:
+            suite = read_plan(PLANS / f"{claim.study}.yaml")[claim.suite]
+            assert set(claim.methods) <= suite.methods.keys()
