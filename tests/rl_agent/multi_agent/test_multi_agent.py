@@ -15,6 +15,7 @@ from rl_agent import AgentConfig, Learner, Policy
 from rl_agent.multi_agent import joint
 from rl_agent.replay import Source
 from rl_agent.replay.refer import Rules
+from rl_agent.saving.checkpoint import read_checkpoint, write_checkpoint
 
 N, S, A = 3, 2, 2
 GAMMA = 0.9
@@ -495,6 +496,22 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
         for k, own in enumerate(seen.reshape(-1, S))
     ]
     np.testing.assert_allclose(actions.reshape(-1, A), np.clip(each, -1.0, 1.0), atol=1e-5)
+
+
+def test_checkpoints_of_when_it_was_called_a_world_are_read(tmp_path):
+    learner = make_learner()
+    Lived(learner, 5)
+    for what, name, load in (
+        (learner, "checkpoint.npz", Learner.load),
+        (learner.policy(), "policy", Policy.load),
+    ):
+        what.save(tmp_path / name)
+        file = next(tmp_path.glob(f"{name}*"))
+        file = file / "checkpoint.npz" if file.is_dir() else file
+        arrays, meta = read_checkpoint(file)
+        meta["world"] = meta.pop("agents_per_env")
+        write_checkpoint(file, arrays, meta)
+        assert load(tmp_path / name).sizes.agents_per_env == N
 
 
 def test_discrete_actions_of_a_multi_agent_environment():
