@@ -14,6 +14,7 @@ else:
         "RotatingCylinder": "rotating_cylinder",
         "CylinderJets": "cylinder_jets",
         "SquareJets": "square_jets",
+        "PitchingFoil": "pitching_foil",
     }.items():
         gymnasium.register(
             id=f"flowsim/{name}-v0",

@@ -102,6 +102,44 @@ class Spin(Actuator):
 
 
 @dataclass(frozen=True)
+class PitchAcceleration(Actuator):
+    """Angular acceleration of held bodies about their reference points, one for each agent, anticlockwise.
+
+    Attributes
+    ----------
+    bodies : sequence of int
+        Bodies with the motion "fixed".
+    acceleration : float
+        At a command of 1, in U^2/D^2.
+    duration : float
+        Of an action.
+    largest_rate : float
+        In U/D; an action that would lead beyond accelerates less.
+    angles : (float, float)
+        Between which an action may end, in radians, likewise.
+    """
+
+    bodies: Sequence[int]
+    acceleration: float
+    duration: float
+    largest_rate: float
+    angles: tuple[float, float]
+    names = ("pitch acceleration",)
+
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Accelerate, as far as rate and angle allow."""
+        state, bodies, time = simulation.body_state, list(self.bodies), self.duration
+        rate, angle = state.angular_velocity[:, bodies], state.angle[:, bodies]
+        # at a constant acceleration the angle changes by the mean of both rates
+        low, high = (2.0 * (end - angle) / time - rate for end in self.angles)
+        target = rate + time * self.acceleration * commands[..., 0]
+        target = np.clip(np.clip(target, -self.largest_rate, self.largest_rate), low, high)
+        state.target_angular_velocity[:, bodies] = target
+        # a rate of zero would have a body keep its angle
+        state.angular_acceleration[:, bodies] = np.maximum(np.abs(target - rate) / time, 1e-12)
+
+
+@dataclass(frozen=True)
 class Blow(Actuator):
     """Flow rate of two jets: what the first one blows, the second one sucks, so that no fluid is added.
 

@@ -1,0 +1,1 @@
+"""The pitching foil in gusts: task and presets."""
