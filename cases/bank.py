@@ -8,7 +8,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -125,7 +125,7 @@ def load_or_build(
     """
     how = asdict(development)
     del how["split"]  # who starts from a state does not change it
-    recipe = {**recipe_of(simulation), **how, "solver": solver_fingerprint()}
+    recipe = recipe_of(simulation) | {"development": how, "solver": solver_fingerprint()}
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     path = cache_folder("flows") / f"flow-{key}.npz"
     bank = _read(path)
@@ -146,7 +146,7 @@ def load_or_build(
     return bank
 
 
-def recipe_of(simulation: Simulation) -> Mapping[str, Any]:
+def recipe_of(simulation: Simulation) -> dict[str, Any]:
     """Return all that the flow of a simulation at its start depends on, but for the solver.
 
     Of bodies these are the numbers that the solver sees, so that nothing is forgotten and a task need not name them.

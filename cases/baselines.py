@@ -179,6 +179,35 @@ class FeedbackController:
         return np.clip(actions, -1.0, 1.0).astype(np.float32)
 
 
+@dataclass(frozen=True)
+class LinearController:
+    """Linear feedback of some observations.
+
+    Attributes
+    ----------
+    observed : tuple of int
+        Numbers of the observations that are fed back.
+    gains : (k,) or (n, k)
+        Of each of them, for all environments or for each of n, onto the first number of the action; the others are
+        zero.
+    action_size : int
+    """
+
+    observed: tuple[int, ...]
+    gains: npt.ArrayLike
+    action_size: int = 1
+
+    def reset(self, n: int) -> None:
+        """Nothing to forget."""
+
+    def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
+        """Return the feedback, clipped."""
+        fed = np.asarray(observations)[:, list(self.observed)]
+        actions = np.zeros((len(fed), self.action_size), np.float32)
+        actions[:, 0] = np.clip((fed * np.asarray(self.gains)).sum(axis=1), -1.0, 1.0)
+        return actions
+
+
 PD = {
     # Close behind the cylinder and across the stream: the low pressure there holds A, and a slender body in a wake
     # turns across the stream anyway. Found by trial, aided by a random search over the gains (preset sketch).
@@ -218,6 +247,11 @@ NAMED: dict[str, dict[str, Controller]] = {
         "constant_spin": ConstantController((0.25,)),
         "harmonic": HarmonicController((0.25,), 15.0),
         "feedback": FeedbackController((8.0,), plus=2, minus=0),
+    },
+    "flowsim/PitchingFoil-v0": {
+        # of the deviation of the lift, the one before, angle, angular velocity: proportional and derivative feedback
+        # of the lift that lets the angle return, from a cross-entropy search (benchmarks/learning/pitching_foil.py)
+        "linear_feedback": LinearController((0, 3, 1, 2), (0.43, -0.37, -0.42, -0.63)),
     },
 }
 """What the field compares with in each task, by name."""

@@ -23,6 +23,7 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "fluidic_pinball/quick": ("flowsim/FluidicPinball-v0", {"preset": "quick"}),
     "cylinder_jets/quick": ("flowsim/CylinderJets-v0", {"preset": "quick"}),
     "square_jets/quick": ("flowsim/SquareJets-v0", {"preset": "quick"}),
+    "pitching_foil/quick": ("flowsim/PitchingFoil-v0", {"preset": "quick"}),
 }
 ONLY_FULL = {
     "elliptical_swimmer/default",
@@ -31,6 +32,7 @@ ONLY_FULL = {
     "fluidic_pinball/quick",
     "cylinder_jets/quick",
     "square_jets/quick",
+    "pitching_foil/quick",
 }
 AGENTS = 24
 EFFORT = 0.1

@@ -27,6 +27,7 @@ Ours
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ from cases.flow_task import Flow, FlowTask
 from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import Computed, History, PastActions, Sensor
-from flowsim import Simulation, polygon
+from flowsim import Body, Simulation, polygon
 from flowsim.bodies.foils import naca
 
 BOX = (7.0, 4.0)
@@ -52,6 +53,13 @@ GAPS = (1.0, 3.0)
 LARGEST_PITCH = np.radians(30.0)
 LIFT_LIMIT, RATE_LIMIT = 1000.0, 200.0
 DEVELOPMENT = Development(time=25.0, snapshots=1, spacing=1.0, push=0.0)
+
+
+@functools.lru_cache(maxsize=8)
+def foil(thickness: float, pivot: float, degrees: float) -> Body:
+    """Return the foil with its nose up; its area and moments take a second, so environments share it."""
+    corners = naca(thickness, pivot=pivot).tolist()
+    return polygon(corners, center=PIVOT, angle=-np.radians(degrees))
 
 
 class PitchingFoilOptions(FlowOptions):
@@ -73,9 +81,9 @@ class PitchingFoilOptions(FlowOptions):
         2.0, gt=0.0, le=100.0, description="of the pitch at a command of 1, in U^2/c^2"
     )
     largest_rate: float = Field(1.0, gt=0.0, le=100.0, description="of the pitch, in U/c")
-    gust_speed: float = Field(0.6, ge=0.0, le=2.0, description="largest speed of a gust, in U")
+    gust_speed: float = Field(0.8, ge=0.0, le=2.0, description="largest speed of a gust, in U")
     lift_reference: float = Field(
-        0.4, description="C_L that is to be kept: that of the steady flow without control"
+        0.386, description="C_L that is to be kept: that of the steady flow without control"
     )
     effort_weight: float = Field(
         0.02, ge=0.0, description="weight of the square of the action in the reward"
@@ -102,9 +110,7 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
     def flow(self) -> Flow:
         """Return the foil in an unbounded stream."""
         options = self.options
-        corners = naca(options.thickness, pivot=options.pivot).tolist()
-        foil = polygon(corners, center=PIVOT, angle=-np.radians(options.degrees))
-        return Flow(bodies=[foil])
+        return Flow(bodies=[foil(options.thickness, options.pivot, options.degrees)])
 
     @property
     def development(self) -> Development:

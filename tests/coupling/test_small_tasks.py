@@ -156,7 +156,14 @@ def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
         assert fitted(again, 500).agent == config.agent
 
 
-TAKE_WHAT_FITS = {"small", "cylinder_jets", "square_jets", "rotating_cylinder", "fluidic_pinball"}
+TAKE_WHAT_FITS = {
+    "small",
+    "cylinder_jets",
+    "square_jets",
+    "rotating_cylinder",
+    "fluidic_pinball",
+    "pitching_foil",
+}
 """Tasks whose presets name an algorithm and take the settings that fit the length of the run."""
 
 

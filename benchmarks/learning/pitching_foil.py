@@ -1,0 +1,188 @@
+"""How well does linear feedback keep the lift of a foil in gusts? The best gains of a search, and all baselines.
+
+    python benchmarks/learning/pitching_foil.py search     # resumable; ten minutes of one core
+    python benchmarks/learning/pitching_foil.py evaluate   # what cases/baselines.py ships, on test episodes
+    python benchmarks/learning/pitching_foil.py page       # the table and the picture of docs/pitching_foil.md
+
+The feedback is that of lift, the lift of the action before, angle and angular velocity. A cross-entropy search plays
+every candidate of a generation in the same episodes for validation, each in a flow of its own. Raw results:
+benchmarks/results/pitching_foil/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+import cases  # noqa: E402, F401
+from benchmarks.pages import fill_in, save_plot  # noqa: E402
+from cases.baselines import LinearController  # noqa: E402
+from coupling.evaluation.evaluate import baselines_of  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "pitching_foil"
+TASK, PRESET = "flowsim/PitchingFoil-v0", "quick"
+OBSERVED = (0, 3, 1, 2)
+"""Deviation of C_L, the one of the action before, angle, angular velocity."""
+FIRST, SPREAD = np.array([0.3, 0.0, -0.2, -0.2]), np.array([0.5, 0.5, 0.5, 0.5])
+"""Gains of the first generation: mean and standard deviation."""
+CANDIDATES, ELITE, STARTS, ACTIONS = 12, 4, 2, 60
+EPISODES = 10
+
+FloatArray = NDArray[np.float64]
+
+
+def worth(gains: FloatArray, seeds: list[int]) -> FloatArray:
+    """Return the mean return of each candidate over the episodes of the seeds."""
+    envs: Any = gymnasium.make_vec(
+        TASK, num_envs=len(gains) * len(seeds), vectorization_mode="vector_entry_point", preset=PRESET,
+        episode_actions=ACTIONS, autoreset_mode="SameStep",
+    )  # fmt: skip
+    controller = LinearController(OBSERVED, np.repeat(gains, len(seeds), axis=0))
+    observations, _ = envs.reset(seed=seeds * len(gains))
+    total = np.zeros(len(gains) * len(seeds))
+    for _ in range(ACTIONS):
+        observations, rewards, *_ = envs.step(controller(observations))
+        total += rewards
+    envs.close()
+    return total.reshape(len(gains), -1).mean(axis=1)
+
+
+def search(generations: int, file: Path) -> None:
+    """Carry on the search, and keep every generation."""
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"generations": []}
+    for number in range(len(found["generations"]), generations):
+        random = np.random.default_rng(number)
+        last = found["generations"][-1] if number else {"mean": FIRST, "spread": SPREAD}
+        mean, spread = np.array(last["mean"]), np.array(last["spread"])
+        gains = mean + spread * random.standard_normal((CANDIDATES, len(mean)))
+        gains[0] = mean
+        seeds = [episode_seed(Purpose.SELECTION, number, start) for start in range(STARTS)]
+        values = worth(gains, seeds)
+        elite = gains[np.argsort(values)[-ELITE:]]
+        mean, spread = elite.mean(axis=0), 0.7 * elite.std(axis=0) + 0.3 * spread
+        found["generations"].append(
+            {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
+        )
+        found |= provenance() | {"machine": machine(), "preset": PRESET, "observed": OBSERVED}
+        write_atomically(file, json.dumps(found, indent=1).encode())
+        told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
+        print(f"generation {number + 1}: {told}", flush=True)
+
+
+def evaluate(file: Path) -> None:
+    """Play the test episodes of every baseline."""
+    found: dict[str, Any] = {}
+    with EvaluationPool(TASK, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
+        for name, controller in baselines_of(TASK, {}, EVALUATION_SEED).items():
+            played = pool.play(controller, EPISODES, EVALUATION_SEED, lambda over, actions: None)
+            found[name] = played.summary() | {"returns": played.returns.tolist()}
+            print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
+    kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
+def table(kept: dict[str, Any]) -> str:
+    """Return a row for each baseline, in Markdown."""
+    zero = kept["found"]["zero"]["mean_return"]
+    lines = [
+        "| controller | return | cost (less the return) against no control | C_D | C_L | angle of attack | pitch power |",
+        "| --- |" + " --: |" * 6,
+    ]
+    for name, result in kept["found"].items():
+        low, high = result["ci95"]
+        cells = [
+            f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in result["measures"].values()
+        ]
+        change = 100.0 * (result["mean_return"] / zero - 1.0)
+        value = f"{result['mean_return']:.2f} [{low:.2f}, {high:.2f}]"
+        lines.append(f"| `{name}` | {value} | {change:+.0f} % | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def picture(number: int = 0) -> Figure:
+    """Return the vorticity in a test episode with and without feedback, and lift and angle of both against time."""
+    envs: Any = gymnasium.make_vec(
+        TASK, num_envs=2, vectorization_mode="vector_entry_point", preset=PRESET, autoreset_mode="Disabled",
+    )  # fmt: skip
+    shipped = baselines_of(TASK, {}, EVALUATION_SEED)["linear_feedback"]
+    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
+    task, rows, scenes, largest = envs.unwrapped.task, [], [], 0.0
+    while True:
+        actions = shipped(seen)
+        actions[0] = 0.0
+        seen, _, _, truncated, info = envs.step(actions)
+        found = info["measures"]
+        rows.append([*found["C_L"], *found["angle of attack"]])
+        # when the lift without control is farthest from what it should be
+        if abs(seen[0, 0]) > largest and not truncated.any():
+            largest, at = abs(float(seen[0, 0])), len(rows)
+            scenes = [task.scene(b) for b in range(2)]
+        if truncated.any():
+            break
+    envs.close()
+    history, time = np.array(rows), task.options.action_time * (np.arange(len(rows)) + 0.5)
+    figure = Figure(figsize=(9.0, 5.6), layout="constrained")
+    axes = figure.subplots(2, 2, gridspec_kw={"height_ratios": [1.0, 0.8]})
+    names = ("no control", "linear feedback")
+    for axis, scene, name in zip(axes[0], scenes, names, strict=True):
+        width, height = scene.size
+        axis.imshow(
+            scene.values.T,
+            origin="lower",
+            extent=(0, width, 0, height),
+            cmap="RdBu_r",
+            vmin=-8,
+            vmax=8,
+        )
+        for outline in scene.outlines:
+            axis.fill(*outline.points.T, color="0.3")
+        axis.set(
+            title=f"{name}, vorticity at {task.options.action_time * at:.1f} c/U",
+            xlabel="x/c",
+            ylabel="y/c",
+        )
+    for axis, first, label in ((axes[1, 0], 0, "C_L"), (axes[1, 1], 2, "angle of attack, degrees")):
+        for b, name in enumerate(names):
+            axis.plot(time, history[:, first + b], label=name)
+        axis.set(xlabel="time, c/U", ylabel=label)
+        axis.axvline(task.options.action_time * at, color="0.8", zorder=0)
+    axes[1, 0].axhline(task.options.lift_reference, color="0.5", linestyle=":")
+    axes[1, 0].legend(frameon=False)
+    return figure
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("search", "evaluate", "page"))
+    parser.add_argument("--generations", type=int, default=10)
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if options.command == "search":
+        search(options.generations, RESULTS / "search.json")
+    elif options.command == "evaluate":
+        evaluate(RESULTS / "evaluate.json")
+    else:
+        kept = json.loads((RESULTS / "evaluate.json").read_text())
+        page = ROOT / "docs" / "pitching_foil.md"
+        fill_in(page, "learning/pitching_foil", "baselines", table(kept))
+        save_plot(picture(), ROOT / "docs" / "images" / "pitching_foil.png")
+
+
+if __name__ == "__main__":
+    main()

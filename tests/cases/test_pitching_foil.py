@@ -1,0 +1,165 @@
+"""The pitching foil: rules of Gymnasium, gusts, kinematics of the pitch, reward, restarts, baselines."""
+
+import warnings
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from cases.baselines import LinearController, baselines
+from cases.options import preset_names
+from cases.pitching_foil import env as foil
+from rl_agent.rollout.seeds import Purpose, episode_seed
+
+TASK = "flowsim/PitchingFoil-v0"
+TINY = {"cells_per_diameter": 8}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_development():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(foil, "DEVELOPMENT", replace(foil.DEVELOPMENT, time=2.0))
+        yield
+
+
+def make(**options):
+    return gymnasium.make(TASK, **(TINY | options)).unwrapped
+
+
+def test_the_rules_of_gymnasium():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make())
+
+
+def test_a_batch_equals_single_ones_to_the_bit_gusts_included():
+    options = TINY | {"episode_actions": 6}
+    batch = gymnasium.make_vec(TASK, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options)
+    singles = [make(episode_actions=6) for _ in range(2)]
+    seen, _ = batch.reset(seed=[4, 2**31])
+    for n, seed in enumerate((4, 2**31)):
+        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
+    random = np.random.default_rng(3)
+    for _ in range(8):
+        actions = random.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
+        seen, rewards, _, truncated, infos = batch.step(actions)
+        for n, env in enumerate(singles):
+            observation, reward, _, over, _ = env.step(actions[n])
+            assert (rewards[n], truncated[n]) == (reward, over)
+            if over:
+                np.testing.assert_array_equal(infos["final_obs"][n], observation)
+                observation, _ = env.reset()
+            np.testing.assert_array_equal(seen[n], observation)
+    assert (batch.unwrapped.task.memory["gusts"][:, :, 0] != 0.0).any(axis=1).all()
+
+
+def test_a_saved_environment_goes_on_with_the_same_gusts():
+    env, other = make(), make()
+    env.reset(seed=5)
+    for _ in range(3):
+        env.step(np.array([0.4], np.float32))
+    other.set_state(env.get_state())
+    for _ in range(12):
+        one, two = (each.step(np.array([-0.2], np.float32)) for each in (env, other))
+        np.testing.assert_array_equal(one[0], two[0])
+        assert one[1] == two[1]
+
+
+def test_gusts_come_one_to_three_apart_and_differ_between_purposes():
+    task = make(episode_actions=400).task
+    drawn = {}
+    for purpose in Purpose:
+        random = gymnasium.utils.seeding.np_random(episode_seed(purpose, 0, 0))[0]
+        drawn[purpose] = gusts = task.draw(random)
+        at = 0.2 * np.flatnonzero(gusts[:, 0])
+        assert at[0] < 1.0
+        assert np.diff(at).min() >= 0.8 - 1e-9
+        assert np.diff(at).max() <= 3.2 + 1e-9
+        assert 0.5 < np.abs(gusts[:, 0]).max() <= 0.8
+        assert np.abs(gusts[:, 1]).max() <= 0.25
+    first, *others = drawn.values()
+    assert all((first != gusts).any() for gusts in others)
+
+
+def test_a_gust_is_free_of_divergence_and_as_fast_as_it_says():
+    env = make(cells_per_diameter=16, dtype="float64", gust_speed=0.0)
+    env.reset(seed=0)
+    sim = env.task.simulation
+    before, (u, v) = sim.max_divergence()[0], (sim.u.copy(), sim.v.copy())
+    foil.add_gust(sim, 0, 0.5, 0.125, 0.25)
+    assert sim.max_divergence()[0] == pytest.approx(before, abs=1e-12)
+    x, y = sim.grid.v_faces()
+    middle = np.argmin((x - 1.25) ** 2 + (y - 2.125) ** 2)
+    assert (sim.v - v)[0].ravel()[middle] == pytest.approx(0.5, rel=0.03)
+    assert np.abs((sim.u - u)[0]).max() < 0.5
+    # nothing of it is at the foil or at the sides
+    assert np.abs((sim.v - v)[0][x > 2.25]).max() < 0.02
+    assert np.abs((sim.v - v)[0][x < 0.0]).max() < 0.005
+
+
+def test_an_action_is_an_acceleration_within_the_bounds():
+    env = make(gust_speed=0.0, episode_actions=60)
+    env.reset(seed=0)
+    state, start = env.task.simulation.body_state, -np.radians(10.0)
+    env.step(np.array([0.5], np.float32))
+    assert state.angular_velocity[0, 0] == pytest.approx(0.2)
+    assert state.angle[0, 0] - start == pytest.approx(0.5 * 0.2 * 0.2, abs=1e-3)
+    for command in (1.0, -1.0):
+        for _ in range(20):
+            seen, *_ = env.step(np.array([command], np.float32))
+            assert abs(state.angular_velocity[0, 0]) <= 1.0 + 1e-9
+            assert abs(state.angle[0, 0] - start) <= np.radians(30.0) + 0.02
+        assert seen[1] == pytest.approx(state.angle[0, 0] - start, abs=1e-6)
+        assert command * seen[1] > 0.4
+
+
+def test_the_reward_is_the_deviation_of_the_lift_and_the_price_of_the_action():
+    env = make(lift_reference=0.3, effort_weight=0.5)
+    env.reset(seed=1)
+    seen, reward, *_, info = env.step(np.array([0.4], np.float32))
+    deviation = info["measures"]["C_L"] - 0.3
+    assert reward == pytest.approx(-(deviation**2) - 0.5 * 0.16, rel=1e-5)
+    assert seen[0] == pytest.approx(deviation, rel=1e-5)
+    assert seen[9] == pytest.approx(0.4)
+    assert info["measures"]["angle of attack"] == pytest.approx(
+        10.0 - np.degrees(seen[1]), abs=1e-4
+    )
+
+
+def test_nose_up_lifts_more():
+    """Held at another angle for a while, as an inviscid foil does."""
+    lifts = []
+    for degrees in (5.0, 15.0):
+        env = make(degrees=degrees, gust_speed=0.0)
+        env.reset(seed=0)
+        for _ in range(5):
+            *_, info = env.step(np.zeros(1, np.float32))
+        lifts.append(info["measures"]["C_L"])
+    assert lifts[1] > lifts[0] + 0.1
+
+
+def test_presets_are_of_the_task():
+    for preset in preset_names(foil.PitchingFoil.folder):
+        env = gymnasium.make(TASK, preset=preset, **TINY)
+        assert env.reset(seed=0)[0] in env.observation_space
+
+
+def test_baselines_have_the_shape_of_the_action():
+    shipped = baselines(TASK, 1)
+    assert {"zero", "random", "linear_feedback"} <= set(shipped)
+    for controller in shipped.values():
+        controller.reset(3)
+        actions = controller(np.ones((3, 10), np.float32))
+        assert (actions.shape, actions.dtype) == ((3, 1), np.float32)
+        assert (np.abs(actions) <= 1.0).all()
+
+
+def test_a_linear_controller_feeds_back_what_it_says():
+    seen = np.array([[0.1, 0.2, 0.3], [1.0, 0.0, 5.0]], np.float32)
+    same = LinearController((0, 2), (1.0, -1.0))
+    np.testing.assert_allclose(same(seen)[:, 0], [-0.2, -1.0], atol=1e-6)
+    own = LinearController((0, 1), [[1.0, 0.0], [0.5, 9.0]], action_size=2)
+    np.testing.assert_allclose(own(seen), [[0.1, 0.0], [0.5, 0.0]], atol=1e-6)
