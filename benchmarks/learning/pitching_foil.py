@@ -100,7 +100,7 @@ def table(kept: dict[str, Any]) -> str:
     """Return a row for each baseline, in Markdown."""
     zero = kept["found"]["zero"]["mean_return"]
     lines = [
-        "| controller | return | cost (less the return) against no control | C_D | C_L | angle of attack | pitch power |",
+        "| controller | return | cost against no control | C_D | C_L | angle of attack | pitch power |",
         "| --- |" + " --: |" * 6,
     ]
     for name, result in kept["found"].items():
