@@ -15,6 +15,7 @@ else:
         "CylinderJets": "cylinder_jets",
         "SquareJets": "square_jets",
         "PitchingFoil": "pitching_foil",
+        "RayleighBenard": "rayleigh_benard",
     }.items():
         gymnasium.register(
             id=f"flowsim/{name}-v0",

@@ -167,6 +167,51 @@ class Blow(Actuator):
 
 
 @dataclass(frozen=True)
+class Heaters(Actuator):
+    """Temperature of segments of the bottom side, one for each number of the action, or for each agent.
+
+    The mean over the segments is taken off, and where one is further than ``amplitude`` from it all are scaled back.
+    Across the edge of two segments the temperature goes along a cubic (Vignon et al. 2023).
+
+    Attributes
+    ----------
+    names : sequence of str
+        Of the numbers of an agent's action.
+    mean : float
+        Of the side.
+    amplitude : float
+        Largest difference from the mean, that of a command of 1.
+    smoothing : float
+        Half of the length over which the temperature changes at an edge.
+    """
+
+    names: Sequence[str]  # type: ignore[misc]
+    mean: float
+    amplitude: float
+    smoothing: float
+
+    def apply(self, simulation: Simulation, commands: FloatArray) -> None:
+        """Give the segments their temperatures at once."""
+        wanted = self.amplitude * commands.reshape(len(commands), -1)
+        wanted = wanted - wanted.mean(axis=1, keepdims=True)
+        most = np.abs(wanted).max(axis=1, keepdims=True) / self.amplitude
+        simulation.set_side_temperature(
+            "bottom", self.mean + self.along(wanted / np.maximum(most, 1.0), simulation)
+        )
+
+    def along(self, segments: FloatArray, simulation: Simulation) -> FloatArray:
+        """Return values of segments (B, m) at the cells along the side, (B, n)."""
+        nx, h, count = simulation.grid.nx, simulation.grid.h, segments.shape[1]
+        x, width = (np.arange(nx) + 0.5) * h, nx * h / count
+        here = np.minimum((x / width).astype(np.int64), count - 1)
+        edge = np.round(x / width).astype(np.int64)  # the nearest one
+        way = np.clip((x - edge * width) / self.smoothing, -1.0, 1.0)
+        low, high = segments[:, (edge - 1) % count], segments[:, edge % count]
+        smooth = low + 0.25 * (low - high) * (way - 2.0) * (way + 1.0) ** 2
+        return np.where(np.abs(way) < 1.0, smooth, segments[:, here])
+
+
+@dataclass(frozen=True)
 class Gait(Actuator):
     """Turn and period of bodies that swim by bending, one for each agent.
 

@@ -156,6 +156,7 @@ def recipe_of(simulation: Simulation) -> dict[str, Any]:
             "a body is driven by a function of time, so its flow has no bank of states"
         )
     grid, state = simulation.grid, simulation.body_state
+    heat = {} if (table := simulation.heat_table) is None else table._asdict()
     return {
         "grid": (grid.nx, grid.ny, grid.h),
         "sides": asdict(simulation.sides),
@@ -170,6 +171,7 @@ def recipe_of(simulation: Simulation) -> dict[str, Any]:
             "springs": springs_of(simulation.bodies),
             "position": state.position, "angle": state.angle, "velocity": state.velocity,
         }),
+        "temperature": content_hash(heat),
     }  # fmt: skip
 
 

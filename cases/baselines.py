@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -208,6 +209,47 @@ class LinearController:
         return actions
 
 
+@dataclass
+class AveragedPDController:
+    """Proportional-derivative feedback that takes each number of the action from the mean of some observations.
+
+    The action is -(gain e + damping (e - e before)), e being the mean.
+
+    Attributes
+    ----------
+    observations : (m, k) int
+        Numbers of the observations that each number of the action is the feedback of.
+    gain, damping : float
+        The second for the change in an action.
+    """
+
+    observations: npt.NDArray[np.int64]
+    gain: float
+    damping: float = 0.0
+    _before: npt.NDArray[np.floating] | None = field(default=None, init=False, repr=False)
+
+    def reset(self, n: int) -> None:
+        """Forget the past."""
+        self._before = None
+
+    def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
+        """Return the feedback, clipped."""
+        error = np.asarray(observations, np.float64)[:, self.observations].mean(axis=2)
+        before = error if self._before is None else self._before
+        self._before = error
+        actions = -(self.gain * error + self.damping * (error - before))
+        return np.clip(actions, -1.0, 1.0).astype(np.float32)
+
+
+def above_heaters(component: int, rows: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return the numbers of the observations of flowsim/RayleighBenard-v0 above each of its ten heaters.
+
+    ``component`` is 0 for u, 1 for v, 2 for the temperature; rows count from below.
+    """
+    numbers = np.arange(720).reshape(3, 10, 3, 8)
+    return numbers[component][:, :, list(rows)].reshape(10, -1)
+
+
 PD = {
     # Close behind the cylinder and across the stream: the low pressure there holds A, and a slender body in a wake
     # turns across the stream anyway. Found by trial, aided by a random search over the gains (preset sketch).
@@ -252,6 +294,10 @@ NAMED: dict[str, dict[str, Controller]] = {
         # of the deviation of the lift, the one before, angle, angular velocity: proportional and derivative feedback
         # of the lift that lets the angle return, from a cross-entropy search (benchmarks/learning/pitching_foil.py)
         "linear_feedback": LinearController((0, 3, 1, 2), (0.43, -0.37, -0.42, -0.63)),
+
+
+    "flowsim/RayleighBenard-v0": {
+        "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=10.0, damping=0.0),
     },
 }
 """What the field compares with in each task, by name."""

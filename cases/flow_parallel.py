@@ -138,7 +138,7 @@ class FlowParallelEnv(Portable):
     def _infos(self) -> Infos:
         info, bodies = self.episodes.infos()[0], self.task.agent_bodies
         alike = {name: info[name] for name in ("time", "solver_steps", "diverged")}
-        loads = {name: info[name][list(bodies)] for name in self.task.loads.averages()}
+        loads = {name: info[name][list(bodies)] for name in self.task.loads.averages() if bodies}
         own = loads | {name: info[name] for name in self.task.info()}
         return {
             agent: alike | {name: values[number].item() for name, values in own.items()}

@@ -17,7 +17,7 @@ from cases.bank import Development, load_or_build, with_bodies
 from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
-from flowsim import Jet, Sides, Simulation
+from flowsim import Jet, Sides, Simulation, Temperature
 from flowsim.bodies import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.render.fields import Outline, Scene, outline
@@ -40,6 +40,7 @@ class Flow:
     gravity : (float, float)
     jets : sequence of Jet
         Slots in the bodies' surfaces.
+    temperature : Temperature, optional
     """
 
     bodies: Sequence[Body] = ()
@@ -47,6 +48,7 @@ class Flow:
     stream: tuple[float, float] = (1.0, 0.0)
     gravity: tuple[float, float] = (0.0, 0.0)
     jets: Sequence[Jet] = ()
+    temperature: Temperature | None = None
 
 
 class FlowTask(ABC, Generic[OptionsT]):
@@ -219,11 +221,12 @@ class FlowTask(ABC, Generic[OptionsT]):
             options.grid(),
             flow.sides,
             flow.bodies[:bodies],
-            viscosity=1.0 / options.reynolds,
+            viscosity=options.viscosity,
             batch=batch,
             stream=flow.stream,
             gravity=flow.gravity,
             jets=flow.jets,
+            temperature=flow.temperature,
             sensors=[point for part in self._sensors for point in part.carried()] if whole else (),
             integrator=options.integrator,
             cfl=options.cfl,

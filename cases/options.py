@@ -12,7 +12,7 @@ from cases.yaml_files import read_mapping
 from flowsim import Grid
 
 Side = Literal["inflow", "outflow", "open", "slip", "no_slip", "periodic", "far_field"]
-OptionsT = TypeVar("OptionsT", bound="TaskOptions")
+OptionsT = TypeVar("OptionsT", bound="SolverOptions")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -27,12 +27,11 @@ class SideOptions(BaseModel):
     top: Side = "far_field"
 
 
-class TaskOptions(BaseModel):
+class SolverOptions(BaseModel):
     """Options that every task in a flow has, in the task's units of length, velocity and time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    reynolds: float = Field(400.0, gt=0.0, description="U D / nu")
     episode_actions: int = Field(ge=1, description="actions until an episode is truncated")
     action_time: float = Field(
         1.0, gt=0.0, le=100.0, description="time for which one action is applied"
@@ -49,6 +48,22 @@ class TaskOptions(BaseModel):
     def grid(self) -> Grid:
         """Return the grid of the box."""
         raise NotImplementedError
+
+    @property
+    def viscosity(self) -> float:
+        """The viscosity of the fluid."""
+        raise NotImplementedError
+
+
+class TaskOptions(SolverOptions):
+    """Options of a task whose viscosity is that of its Reynolds number."""
+
+    reynolds: float = Field(400.0, gt=0.0, description="U D / nu")
+
+    @property
+    def viscosity(self) -> float:
+        """1/Re."""
+        return 1.0 / self.reynolds
 
 
 class FlowOptions(TaskOptions):

@@ -149,6 +149,8 @@ class Simulation(State):
         :class:`flowsim.FieldStatistics` of this simulation.
     heat : Temperature or None
         What the temperature was given.
+    heat_table : HeatTable or None
+        The same as arrays, which :meth:`reset` begins with.
     temperature : (B, nx + 2 G, ny + 2 G)
         At the centres of the cells, with ghost points; where the backend lives (see :meth:`set_temperature`).
     diffusivity : (B,) float64

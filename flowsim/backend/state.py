@@ -125,7 +125,7 @@ class State:
         self._first_forcing[:, TARGET_X : TARGET_X + 2] = held
         self._force_field = force_field
         self.heat = temperature
-        self._heat_table = self._tabulated(temperature, len(jets))
+        self.heat_table = self._tabulated(temperature, len(jets))
         sweeps = load_backend(backend)
         self._device = sweeps.Device(threads)
         heated = temperature is not None
@@ -185,7 +185,7 @@ class State:
                 grid.nx, grid.ny, sides.periodic, sides.held, self.dtype, batch, device
             ),
             forcing=self._forcing(near["forcing"]) if self.is_forced else None,
-            heat=None if (table := self._heat_table) is None else self._heated(table, near),
+            heat=None if (table := self.heat_table) is None else self._heated(table, near),
             has_open_sides=any(sides.held),
             has_bodies=bool(self.bodies),
             has_bending_bodies=bool(len(self._table.nodes)),
@@ -249,7 +249,7 @@ class State:
     def _allocate(self, sensors: int) -> dict[str, Array]:
         """Make the small arrays, name what the host sees of them, and return them as the sweeps see them."""
         batch, bodies, bending = self.batch, len(self.bodies), len(self._table.nodes)
-        table = self._heat_table
+        table = self.heat_table
         host, near = self._device.state(
             {
                 "clock": ((batch, CLOCK_COLUMNS), np.float64),
@@ -420,7 +420,7 @@ class State:
     def temperature_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
         """Temperature at the cell centres; shape (B, nx, ny), of one simulation (nx, ny)."""
         nx, ny = self.grid.nx, self.grid.ny
-        return self.to_host(self.temperature[which][..., G : G + nx, G : G + ny])
+        return np.array(self.to_host(self.temperature[which][..., G : G + nx, G : G + ny]))
 
     def set_temperature(self, b: int | Sequence[int], values: ArrayLike) -> None:
         """Write the temperature (nx, ny) of simulation b, or of several, at the cell centres; a number fills all.
@@ -479,7 +479,7 @@ class State:
 
     def _begin_heat(self, which: NDArray[np.bool_], where: Any) -> None:
         """Give some simulations the temperature that they start with."""
-        table, heat = self._heat_table, self._device_state.heat
+        table, heat = self.heat_table, self._device_state.heat
         if table is None or heat is None:
             return
         self._diffusivity[which] = table.diffusivity[which]

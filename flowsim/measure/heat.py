@@ -65,6 +65,19 @@ def volume_nusselt_number(flow: State, side: str) -> FloatArray:
     ValueError
         As of :func:`nusselt_number`.
     """
+    return np.asarray(nusselt_profile(flow, side).mean(axis=1))
+
+
+def nusselt_profile(flow: State, side: str) -> FloatArray:
+    """Return the Nusselt number of each line of cells from a side to the opposite one; shape (B, n).
+
+    1 + <u_n T> / conduction along the line; their mean is :func:`volume_nusselt_number`.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`nusselt_number`.
+    """
     conduction, number = _conduction(flow, side), _number(flow, side)
     flow.fill_ghosts()
     step.fill_temperature(flow._device_state, flow._device_state.everyone)
@@ -75,11 +88,13 @@ def volume_nusselt_number(flow: State, side: str) -> FloatArray:
     n = t.shape[1] - 2 * G
     t = t[:, :, G:-G].astype(np.float64)
     faces = normal[:, G : G + n + 1, G:-G].astype(np.float64)
+    # contiguous, so that sums are the same in a batch of any size
+    faces, t = np.ascontiguousarray(faces), np.ascontiguousarray(t)
     carried = faces * 0.5 * (t[:, G - 1 : G + n] + t[:, G : G + n + 1])
     # those on the two sides count half
     total = carried.sum(axis=1) - 0.5 * (carried[:, 0] + carried[:, -1])
     sign = 1.0 if number % 2 == 0 else -1.0
-    return np.asarray(1.0 + sign * (total / n).mean(axis=1) / conduction)
+    return np.asarray(1.0 + sign * total / n / conduction[:, None])
 
 
 def _number(flow: State, side: str) -> int:

@@ -1,0 +1,94 @@
+"""Convection with heaters: PD controllers on validation states, what is shipped on test states.
+
+    python benchmarks/learning/rayleigh_benard.py search      # half an hour of one core
+    python benchmarks/learning/rayleigh_benard.py evaluate
+    python benchmarks/learning/rayleigh_benard.py page        # the table of the task's page
+
+`cases/baselines.py` ships the controller with the highest return of the search. Raw results are in
+benchmarks/results/rayleigh_benard/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from cases.baselines import AveragedPDController, Controller, above_heaters  # noqa: E402
+from coupling.evaluation.evaluate import baselines_of  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
+
+RESULTS = STUDIES / "rayleigh_benard"
+TASK = "flowsim/RayleighBenard-v0"
+EPISODES = {"search": 3, "evaluate": 10}
+ROWS = {"low": (1, 2), "middle": (3, 4), "all": tuple(range(8))}
+"""Rows of points whose vertical velocity is fed back."""
+
+
+def candidates() -> dict[str, Controller]:
+    """Return what is tried, by rows, gain and damping."""
+    return {
+        f"pd {name} {gain} {damping}": AveragedPDController(above_heaters(1, rows), gain, damping)
+        for name, rows in ROWS.items()
+        for gain in (3.0, 5.0, 10.0, 20.0)
+        for damping in (-5.0, 0.0, 10.0)
+    }
+
+
+def play(controllers: dict[str, Controller], purpose: Purpose, episodes: int, file: Path) -> None:
+    """Play the episodes of each controller, in the preset `quick`, and keep what they gave."""
+    found = dict[str, Any]()
+    with EvaluationPool(TASK, {}, processes=1, purpose=purpose) as pool:
+        for name, controller in controllers.items():
+            played = pool.play(controller, episodes, EVALUATION_SEED, lambda over, actions: None)
+            found[name] = played.summary() | {"returns": played.returns.tolist()}
+            nusselt = found[name]["measures"]["Nu"]["mean"]
+            print(f"{name}: return {found[name]['mean_return']:.2f}, Nu {nusselt:.3f}", flush=True)
+    kept = {"task": TASK, "purpose": purpose.name, "found": found, "machine": machine()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
+def table(kept: dict[str, Any]) -> str:
+    """Return a row for each controller, in Markdown."""
+    lines = ["| controller | return | Nu | Nu against no control |", "| --- | --: | --: | --: |"]
+    zero = kept["found"]["zero"]["measures"]["Nu"]["mean"]
+    for name, result in kept["found"].items():
+        low, high = result["ci95"]
+        found = result["measures"]["Nu"]
+        change = 100.0 * (found["mean"] / zero - 1.0)
+        lines.append(
+            f"| `{name}` | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | "
+            f"{found['mean']:.3f} +- {found['rms']:.3f} | {change:+.1f} % |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("search", "evaluate", "page"))
+    command = parser.parse_args().command
+    if command == "page":
+        kept = json.loads((RESULTS / "evaluate.json").read_text())
+        page = ROOT / "docs/rayleigh_benard.md"
+        fill_in(page, "learning/rayleigh_benard", "baselines", table(kept))
+    elif command == "search":
+        play(candidates(), Purpose.SELECTION, EPISODES["search"], RESULTS / "search.json")
+    else:
+        shipped = baselines_of(TASK, {}, EVALUATION_SEED)
+        play(shipped, Purpose.EVALUATION, EPISODES["evaluate"], RESULTS / "evaluate.json")
+
+
+if __name__ == "__main__":
+    main()

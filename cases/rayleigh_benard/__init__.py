@@ -1,0 +1,1 @@
+"""Convection between plates with heaters: task and presets."""
