@@ -1,6 +1,6 @@
 """Convection with heaters: PD controllers on validation states, what is shipped on test states.
 
-    python benchmarks/learning/rayleigh_benard.py search      # half an hour of one core
+    python benchmarks/learning/rayleigh_benard.py search      # ten minutes of one core
     python benchmarks/learning/rayleigh_benard.py evaluate
     python benchmarks/learning/rayleigh_benard.py page        # the table of the task's page
 
@@ -31,7 +31,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
 RESULTS = STUDIES / "rayleigh_benard"
 TASK = "flowsim/RayleighBenard-v0"
 EPISODES = {"search": 3, "evaluate": 10}
-ROWS = {"low": (1, 2), "middle": (3, 4), "all": tuple(range(8))}
+ROWS = {"middle": (3, 4), "all": tuple(range(8))}
 """Rows of points whose vertical velocity is fed back."""
 
 
@@ -40,8 +40,8 @@ def candidates() -> dict[str, Controller]:
     return {
         f"pd {name} {gain} {damping}": AveragedPDController(above_heaters(1, rows), gain, damping)
         for name, rows in ROWS.items()
-        for gain in (3.0, 5.0, 10.0, 20.0)
-        for damping in (-5.0, 0.0, 10.0)
+        for gain in (2.0, 3.0, 5.0, 10.0)
+        for damping in (-5.0, 0.0)
     }
 
 
