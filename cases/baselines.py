@@ -297,7 +297,7 @@ NAMED: dict[str, dict[str, Controller]] = {
 
 
     "flowsim/RayleighBenard-v0": {
-        "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=10.0, damping=0.0),
+        "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=5.0, damping=-5.0),
     },
 }
 """What the field compares with in each task, by name."""

@@ -16,8 +16,6 @@ from flowsim import Simulation
 from flowsim.render.fields import Caption, draw_panel
 
 Info = dict[str, Any]
-MOST_BARS = 6
-"""Numbers of an action for which a picture has room."""
 
 
 @dataclass(frozen=True)
@@ -152,12 +150,11 @@ class Episodes:
 
     def caption(self, index: int) -> Caption:
         """Return the numbers written into a picture of simulation `index`."""
-        names = self.task.command_names
         return Caption(
             time=float(self.task.simulation.time[index] - self.start_time[index]),
             episode_return=float(self.returns[index]),
             action=tuple(self.applied[index].ravel().tolist()),
-            action_names=names if not self._many and len(names) <= MOST_BARS else (),
+            action_names=self.task.command_names if not self._many else (),
         )
 
     def picture(self, index: int) -> npt.NDArray[np.uint8]:
