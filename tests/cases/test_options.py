@@ -41,7 +41,7 @@ def test_an_unknown_option_is_an_unexpected_keyword_argument(make, env_id):
     """What libraries look for that try an argument, and leave it out when it is refused (TorchRL: frameskip)."""
     with pytest.raises(
         TypeError,
-        match=r"unexpected keyword argument 'frameskip' = 1: allowed are preset, reynolds",
+        match=r"unexpected keyword argument 'frameskip' = 1: allowed are preset, episode_actions",
     ):
         make(env_id, frameskip=1)
 
