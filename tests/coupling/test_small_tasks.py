@@ -163,7 +163,6 @@ TAKE_WHAT_FITS = {
     "rotating_cylinder",
     "fluidic_pinball",
     "pitching_foil",
-    *("small", "cylinder_jets", "square_jets", "rotating_cylinder", "fluidic_pinball"),
     "rayleigh_benard",
 }
 """Tasks whose presets name an algorithm and take the settings that fit the length of the run."""
