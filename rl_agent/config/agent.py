@@ -237,7 +237,7 @@ class AgentConfig(BaseModel):
         default = registry.default_settings()
         if key in cls.model_fields or key not in default:
             return False
-        if value != default[key]:
+        if (tuple(value) if isinstance(value, list) else value) != default[key]:  # as JSON has it
             owners = " and ".join(
                 name for name, kind in registry.algorithms().items() if key in kind.model_fields
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -11,6 +11,8 @@ from rl_agent.config.agent import Few, Hidden
 from rl_agent.config.kinds import HasTrustRegion
 from rl_agent.config.registry import register
 from rl_agent.config.segments import SegmentConfig
+
+Component = Literal["retrace", "dueling", "trust_region", "bias_correction"]
 
 
 @register("rl_agent.algorithms.acer.loss:ACER")
@@ -25,6 +27,10 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
     replay_ratio
         Discrete actions: mean number of replay calls after each on-policy call, which learns from what was collected
         since the last one.
+    without
+        Components that are left out, to see what each is worth: ``retrace`` (targets of one step, r + gamma V),
+        ``dueling`` (continuous actions: a network Q(s, a) that shares nothing with V(s)), ``trust_region`` and
+        ``bias_correction`` (importance weights are cut off at c, and nothing makes up for it).
     """
 
     title: ClassVar[str] = "ACER"
@@ -37,11 +43,19 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
     dueling_samples: Few = 5
     advantage_hidden: Hidden | None = None
     replay_ratio: float = Field(default=4.0, ge=0.0, le=1000.0)
+    without: tuple[Component, ...] = Field(default=(), max_length=len(get_args(Component)))
+
+    @property
+    def divergence_bound(self) -> float:
+        """Delta of the trust region; infinite without one."""
+        return float("inf") if "trust_region" in self.without else self.trust_region
 
     def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
         """Say which settings do not go with the actions of a task."""
         if not choices and self.network == "conv":
             yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
+        if choices and "dueling" in self.without:
+            yield "without = dueling is for continuous actions; with discrete ones the value is a mean of Q already"
         if not choices and self.replay_ratio != type(self).model_fields["replay_ratio"].default:
             yield (
                 f"replay_ratio = {self.replay_ratio:g} is for discrete actions; with continuous ones algorithm = acer "

@@ -107,31 +107,29 @@ class Gradient:
                 batch.sequences, steps[is_cut], sampled[:1, is_cut]
             )
             advantage_sampled[is_cut] = aside[:, 0]
-        centre = advantages[1:].mean(0)
         values = self._forward("critic", batch, np.concatenate([steps, after]))[:, 0]
         value = values[:m].copy()
-        q, q_sampled = value + advantages[0] - centre, value + advantage_sampled - centre
-        trace = (
-            np.minimum(rho, 1.0)
-            if action.shape[1] == 1
-            else np.minimum(rho ** (1.0 / action.shape[1]), 1.0)
-        )
+        is_dueling, corrects = "dueling" not in config.without, "retrace" not in config.without
+        base = value - advantages[1:].mean(0) if is_dueling else np.zeros_like(value)
+        q, q_sampled = base + advantages[0], base + advantage_sampled
+        trace = np.minimum(rho if action.shape[1] == 1 else rho ** (1.0 / action.shape[1]), 1.0)
         known = (
             batch.reward,
             value,
             q,
-            trace.astype(np.float32),
+            trace.astype(np.float32) * np.float32(corrects),
             values[m:] * batch.nonterminal,
             rows,
         )
         q_ret = targets.retrace(*known, np.float32(batch.gamma), False)
-        q_opc = targets.retrace(*known, np.float32(batch.gamma), True)
+        q_opc = targets.retrace(*known, np.float32(batch.gamma), corrects)
 
-        cut, bound = np.float32(config.importance_clip), np.float32(config.trust_region)
+        cut, bound = np.float32(config.importance_clip), np.float32(config.divergence_bound)
         g = (np.minimum(rho, cut) * (q_opc - value))[:, None] * (action - mean)
-        g += (np.maximum(1.0 - cut / rho_sampled, 0.0) * (q_sampled - value))[:, None] * (
-            sampled[0] - mean
-        )
+        if "bias_correction" not in config.without:
+            g += (np.maximum(1.0 - cut / rho_sampled, 0.0) * (q_sampled - value))[:, None] * (
+                sampled[0] - mean
+            )
         g /= std**2
         z = _project(g, (mean - average) / std**2, bound)
         error, share = q_ret - q, np.float32(1.0 / m)
@@ -139,11 +137,11 @@ class Gradient:
         losses = -float((mean * z).sum()), 0.5 * float((error**2 + of_target**2).sum())
         self._backward("policy", -share * z)
         of_value = np.zeros_like(values)
-        of_value[:m] = -share * (error + of_target)
+        of_value[:m] = -share * (error * is_dueling + of_target)
         self._backward("critic", of_value[:, None])
         of_advantages = np.empty_like(advantages)
         of_advantages[0] = -share * error
-        of_advantages[1:] = share / np.float32(len(advantages) - 1) * error
+        of_advantages[1:] = share / np.float32(len(advantages) - 1) * error * is_dueling
         self._backward("advantage", of_advantages.reshape(-1, 1))
         return {"rho": rho, "kl": kl, "far": far}, value, losses
 
@@ -169,7 +167,7 @@ class Gradient:
             batch.reward,
             value,
             q,
-            np.minimum(rho, np.float32(1.0)),
+            np.minimum(rho, np.float32("retrace" not in self._config.without)),
             last,
             rows,
             np.float32(batch.gamma),
@@ -178,8 +176,9 @@ class Gradient:
 
         cut = np.float32(config.importance_clip)
         g = np.maximum(1.0 - cut / rho_all, 0.0) * (q_all - value[:, None])
+        g *= np.float32("bias_correction" not in config.without)
         g[each, taken] += np.minimum(rho, cut) * (q_ret - value) / p[each, taken]
-        z = _project(g, -average / p, np.float32(config.trust_region))
+        z = _project(g, -average / p, np.float32(config.divergence_bound))
         error, share = q_ret - q, np.float32(1.0 / m)
         log_phi = logits[:m] - logits[:m].max(1, keepdims=True)
         log_phi -= np.log(np.exp(log_phi).sum(1, keepdims=True))

@@ -29,6 +29,9 @@ delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). A run takes fewer ep
 steps, and its own learning rates, gamma, memory, start and annealing where none are named
 (``config.py``).
 
+``without`` leaves out components, one by one: Retrace (c_i = 0 in Qret and in Qopc), the dueling network (Q~ is the
+network itself, and eq. 14 still teaches V), the trust region (z = g) and the correction.
+
 Done otherwise than there:
 
 1. Segments have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
@@ -136,8 +139,10 @@ class ACER(SegmentAlgorithm):
         value, last = values[:m], values[m:].detach() * inputs["nonterminal"]
         every = torch.cat([action[None], sampled])
         raw = self.along("advantage", views, inputs, steps, every)[..., 0]
-        centre = raw[2:].mean(0)
-        q, q_sampled = value + raw[0] - centre, (value + raw[1] - centre).detach()
+        base = (
+            value - raw[2:].mean(0) if "dueling" not in config.without else torch.zeros_like(value)
+        )
+        q, q_sampled = base + raw[0], (base + raw[1]).detach()
 
         with torch.no_grad():
             grid, flat = between(inputs)
@@ -146,17 +151,20 @@ class ACER(SegmentAlgorithm):
                 if action.shape[1] == 1
                 else (rho ** (1.0 / action.shape[1])).clamp(max=1.0)
             )
+            corrects = 0.0 if "retrace" in config.without else 1.0
             known = grid(inputs["reward"]), grid(value), grid(q)
-            q_ret = flat(retrace(*known, grid(trace), last, inputs["gamma"]))
-            q_opc = flat(retrace(*known, grid(torch.ones_like(trace)), last, inputs["gamma"]))
+            q_ret = flat(retrace(*known, grid(corrects * trace), last, inputs["gamma"]))
+            untraced = grid(torch.full_like(trace, corrects))
+            q_opc = flat(retrace(*known, untraced, last, inputs["gamma"]))
             g = (
                 (rho.clamp(max=config.importance_clip) * (q_opc - value))[:, None]
                 * (action - mean)
                 / std**2
             )
-            share = (1.0 - config.importance_clip / rho_sampled).clamp(min=0.0)
-            g = g + (share * (q_sampled - value))[:, None] * (sampled[0] - mean) / std**2
-            z = trust_region_step(g, (mean - average) / std**2, config.trust_region)
+            if "bias_correction" not in config.without:
+                share = (1.0 - config.importance_clip / rho_sampled).clamp(min=0.0)
+                g = g + (share * (q_sampled - value))[:, None] * (sampled[0] - mean) / std**2
+            z = trust_region_step(g, (mean - average) / std**2, config.divergence_bound)
             target = value + rho.clamp(max=1.0) * (q_ret - q)
         policy_loss = -(mean * z).sum(1)
         error = q_ret - q
@@ -184,14 +192,15 @@ class ACER(SegmentAlgorithm):
             rho = rho_all.gather(1, action).squeeze(1)
             grid, flat = between(inputs)
             known = grid(inputs["reward"]), grid(value), grid(q)
-            q_ret = flat(retrace(*known, grid(rho.clamp(max=1.0)), last, inputs["gamma"]))
+            most = 0.0 if "retrace" in config.without else 1.0
+            q_ret = flat(retrace(*known, grid(rho.clamp(max=most)), last, inputs["gamma"]))
             # grad_phi log f(a|phi) is 1 / phi_a instead of a
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
             g = taken * (rho.clamp(max=config.importance_clip) * (q_ret - value))[:, None] / p
-            g = g + (1.0 - config.importance_clip / rho_all).clamp(min=0.0) * (
-                q_all - value[:, None]
-            )
-            z = trust_region_step(g, -average / p, config.trust_region)
+            if "bias_correction" not in config.without:
+                share = (1.0 - config.importance_clip / rho_all).clamp(min=0.0)
+                g = g + share * (q_all - value[:, None])
+            z = trust_region_step(g, -average / p, config.divergence_bound)
         policy_loss = -(phi * z).sum(1)
         value_loss = 0.5 * (q_ret - q) ** 2
         kl = densities.categorical_kl(inputs["behaviour_mean"], logits)

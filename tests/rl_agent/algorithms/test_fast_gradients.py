@@ -114,11 +114,19 @@ def test_the_gradient_that_is_written_out_equals_autograd(name, net):
     assert np.abs(expected).max() > 1e-3
 
 
-@pytest.mark.parametrize("net", NETWORKS)
-@pytest.mark.parametrize("choices", [0, 3])
-def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net):
+WITHOUT = ("retrace", "dueling", "trust_region", "bias_correction")
+
+
+@pytest.mark.parametrize(
+    ("choices", "net", "without"),
+    [(choices, net, ()) for choices in (0, 3) for net in NETWORKS]
+    + [(0, "mlp", (component,)) for component in WITHOUT]
+    + [(3, "mlp", (component,)) for component in WITHOUT if component != "dueling"],
+)
+def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net, without):
     """Segments that begin in the middle of episodes and at their start, with every term in some of them."""
     settings = {
+        "without": without,
         "episodes": 7,
         "segment": 6,
         "importance_clip": 1.2,
