@@ -2,6 +2,7 @@
 
     python benchmarks/learning/pitching_foil.py search     # resumable; ten minutes of one core
     python benchmarks/learning/pitching_foil.py evaluate   # what cases/baselines.py ships, on test episodes
+    python benchmarks/learning/pitching_foil.py keep FILE  # of `flowsim evaluate RUN --episodes 10 --json > FILE`
     python benchmarks/learning/pitching_foil.py page       # the table and the picture of docs/pitching_foil.md
 
 The feedback is that of lift, the lift of the action before, angle and angular velocity. A cross-entropy search plays
@@ -96,21 +97,31 @@ def evaluate(file: Path) -> None:
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
-def table(kept: dict[str, Any]) -> str:
-    """Return a row for each baseline, in Markdown."""
+def keep(evaluation: Path, file: Path) -> None:
+    """Keep what `flowsim evaluate` says of a trained agent; it plays the same test episodes."""
+    found = json.loads(evaluation.read_text())
+    kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
+def table(kept: dict[str, Any], trained: dict[str, Any] | None) -> str:
+    """Return a row for each baseline and one for the trained agent, in Markdown."""
     zero = kept["found"]["zero"]["mean_return"]
     lines = [
         "| controller | return | cost against no control | C_D | C_L | angle of attack | pitch power |",
         "| --- |" + " --: |" * 6,
     ]
-    for name, result in kept["found"].items():
+    rows = {f"`{name}`": result for name, result in kept["found"].items()}
+    if trained is not None:
+        rows["trained, one seed"] = trained["found"]
+    for name, result in rows.items():
         low, high = result["ci95"]
         cells = [
             f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in result["measures"].values()
         ]
         change = 100.0 * (result["mean_return"] / zero - 1.0)
         value = f"{result['mean_return']:.2f} [{low:.2f}, {high:.2f}]"
-        lines.append(f"| `{name}` | {value} | {change:+.0f} % | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {value} | {change:+.0f} % | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -169,7 +180,8 @@ def picture(number: int = 0) -> Figure:
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("search", "evaluate", "page"))
+    parser.add_argument("command", choices=("search", "evaluate", "keep", "page"))
+    parser.add_argument("file", type=Path, nargs="?", help="of keep")
     parser.add_argument("--generations", type=int, default=10)
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -177,10 +189,14 @@ def main() -> None:
         search(options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
         evaluate(RESULTS / "evaluate.json")
+    elif options.command == "keep":
+        keep(options.file, RESULTS / "trained.json")
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
+        file = RESULTS / "trained.json"
+        trained = json.loads(file.read_text()) if file.exists() else None
         page = ROOT / "docs" / "pitching_foil.md"
-        fill_in(page, "learning/pitching_foil", "baselines", table(kept))
+        fill_in(page, "learning/pitching_foil", "baselines", table(kept, trained))
         save_plot(picture(), ROOT / "docs" / "images" / "pitching_foil.png")
 
 
