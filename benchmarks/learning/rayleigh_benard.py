@@ -19,8 +19,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
+from benchmarks.learning.drag_tasks import of_seeds  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import Row, read  # noqa: E402
 from cases.baselines import AveragedPDController, Controller, above_heaters  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
@@ -31,6 +33,11 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
 RESULTS = STUDIES / "rayleigh_benard"
 TASK = "flowsim/RayleighBenard-v0"
 EPISODES = {"search": 3, "evaluate": 10}
+TRAINED = {
+    "SAC, one agent (`quick`)": "rayleigh_benard_quick",
+    "V-RACER, an agent for each heater (`segments`)": "rayleigh_benard_segments",
+}
+"""Who was trained, and the study of it."""
 ROWS = {"middle": (3, 4), "all": tuple(range(8))}
 """Rows of points whose vertical velocity is fed back."""
 
@@ -59,16 +66,21 @@ def play(controllers: dict[str, Controller], purpose: Purpose, episodes: int, fi
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
-def table(kept: dict[str, Any]) -> str:
-    """Return a row for each controller, in Markdown."""
+def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
+    """Return a row for each controller and for the agents of each preset that were trained, in Markdown."""
     lines = ["| controller | return | Nu | Nu against no control |", "| --- | --: | --: | --: |"]
     zero = kept["found"]["zero"]["measures"]["Nu"]["mean"]
-    for name, result in kept["found"].items():
+    rows = {f"`{name}`": result for name, result in kept["found"].items()}
+    for who, seeds in trained.items():
+        if seeds:
+            many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+            rows[f"{who}, {many}"] = of_seeds(seeds)
+    for name, result in rows.items():
         low, high = result["ci95"]
         found = result["measures"]["Nu"]
         change = 100.0 * (found["mean"] / zero - 1.0)
         lines.append(
-            f"| `{name}` | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | "
+            f"| {name} | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | "
             f"{found['mean']:.3f} +- {found['rms']:.3f} | {change:+.1f} % |"
         )
     return "\n".join(lines)
@@ -82,7 +94,8 @@ def main() -> None:
     if command == "page":
         kept = json.loads((RESULTS / "evaluate.json").read_text())
         page = ROOT / "docs/rayleigh_benard.md"
-        fill_in(page, "learning/rayleigh_benard", "baselines", table(kept))
+        trained = {who: read(STUDIES / f"{study}.parquet") for who, study in TRAINED.items()}
+        fill_in(page, "learning/rayleigh_benard", "baselines", table(kept, trained))
     elif command == "search":
         play(candidates(), Purpose.SELECTION, EPISODES["search"], RESULTS / "search.json")
     else:
