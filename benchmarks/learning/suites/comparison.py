@@ -145,6 +145,7 @@ def _with_interval(
         axis=-1,
         vectorized=True,
         n_resamples=DRAWS,
+        batch=100,  # bounds the memory of the pairs
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval
