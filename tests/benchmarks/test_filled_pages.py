@@ -4,6 +4,8 @@ import importlib
 import json
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -50,3 +52,30 @@ def test_small_tasks():
 def test_seeds_of_the_demo():
     module = importlib.import_module("benchmarks.learning.demo_seeds")
     assert module.table() in _page("results.md")
+
+
+@pytest.mark.filterwarnings("ignore::rl_agent.config.old_names.OldNameWarning")
+def test_claims_of_the_papers():
+    module = importlib.import_module("benchmarks.learning.papers")
+    for paper, claims in module.read_claims().items():
+        plans = {
+            claim.study: module.read_plan(module.CLAIMS.with_name(f"{claim.study}.yaml"))
+            for claim in claims
+        }
+        assert module.findings(claims, plans, RESULTS) in _page(f"papers/{paper}.md")
+
+
+def test_memory_of_a_policy():
+    module = importlib.import_module("benchmarks.learning.memory")
+    plan = importlib.import_module("benchmarks.learning.suites.plan")
+    suites = plan.read_plan(ROOT / "benchmarks" / "learning" / "memory.yaml")
+    assert module.table(suites, RESULTS / "memory.parquet") in _page("studies/memory.md")
+
+
+def test_convection():
+    module = importlib.import_module("benchmarks.learning.rayleigh_benard")
+    kept = json.loads((RESULTS / "rayleigh_benard" / "evaluate.json").read_text())
+    trained = {
+        who: module.read(RESULTS / f"{name}.parquet") for who, name in module.TRAINED.items()
+    }
+    assert module.table(kept, trained) in _page("rayleigh_benard.md")
