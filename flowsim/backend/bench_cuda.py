@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flowsim.backend.bench import BYTES_PER_CELL
-from flowsim.backend.state import memory_needed
+from flowsim.backend.host.arrays import memory_needed
 from flowsim.bodies import Ellipse, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.grid import Grid

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from flowsim.grid import GHOSTS as G
 
 if TYPE_CHECKING:
-    from flowsim.backend.state import State
+    from flowsim.backend.host.arrays import Arrays
+    from flowsim.backend.host.heat import Heated
 
 FloatArray = NDArray[np.float64]
 
 
-def velocity_at_centres(flow: State, which: int | slice) -> NDArray[np.floating]:
+def velocity_at_centres(flow: Arrays, which: int | slice) -> NDArray[np.floating]:
     """See :meth:`flowsim.Simulation.velocity_at_centres`."""
     flow.fill_ghosts()
     nx, ny = flow.grid.nx, flow.grid.ny
@@ -25,7 +26,7 @@ def velocity_at_centres(flow: State, which: int | slice) -> NDArray[np.floating]
     return np.stack([u, v], axis=-1)
 
 
-def vorticity(flow: State, which: int | slice) -> NDArray[np.floating]:
+def vorticity(flow: Arrays, which: int | slice) -> NDArray[np.floating]:
     """See :meth:`flowsim.Simulation.vorticity`."""
     flow.fill_ghosts()
     nx, ny = flow.grid.nx, flow.grid.ny
@@ -39,17 +40,17 @@ def vorticity(flow: State, which: int | slice) -> NDArray[np.floating]:
     return np.asarray(0.25 * corner)
 
 
-def sample_pressure(flow: State, points: ArrayLike) -> FloatArray:
+def sample_pressure(flow: Arrays, points: ArrayLike) -> FloatArray:
     """See :meth:`flowsim.Simulation.sample_pressure`."""
     return _between_cells(flow, flow.pressure, points)
 
 
-def sample_temperature(flow: State, points: ArrayLike) -> FloatArray:
+def sample_temperature(flow: Heated, points: ArrayLike) -> FloatArray:
     """See :meth:`flowsim.Simulation.sample_temperature`."""
     return _between_cells(flow, flow.temperature[:, G:-G, G:-G], points)
 
 
-def _between_cells(flow: State, field: Any, points: ArrayLike) -> FloatArray:
+def _between_cells(flow: Arrays, field: Any, points: ArrayLike) -> FloatArray:
     """Interpolate a field (B, nx, ny) at the centres of the cells."""
     nx, ny = flow.grid.nx, flow.grid.ny
     cells = np.asarray(points, np.float64) / flow.grid.h - 0.5
@@ -65,13 +66,13 @@ def _between_cells(flow: State, field: Any, points: ArrayLike) -> FloatArray:
     return np.asarray(sum(w * c for w, c in zip(weights, corners, strict=True)), np.float64)
 
 
-def divergence(flow: State, b: int = 0) -> FloatArray:
+def divergence(flow: Arrays, b: int = 0) -> FloatArray:
     """Return du/dx + dv/dy of one flow, as the projection makes it zero; shape (nx, ny)."""
     u, v = _faces(flow, b)
     return (np.diff(u[:, G:-G], axis=0) + np.diff(v[G:-G], axis=1)) / flow.grid.h
 
 
-def q_criterion(flow: State, b: int = 0) -> FloatArray:
+def q_criterion(flow: Arrays, b: int = 0) -> FloatArray:
     """Return Q of one flow; shape (nx, ny), positive where rotation outweighs strain.
 
     Q = (|W|^2 - |S|^2) / 2, with S and W the symmetric and the antisymmetric part of the velocity gradient (Hunt, Wray
@@ -85,7 +86,7 @@ def q_criterion(flow: State, b: int = 0) -> FloatArray:
     return -0.5 * (along_x**2 + along_y**2) - u_across * v_across
 
 
-def streamfunction(flow: State, b: int = 0) -> FloatArray:
+def streamfunction(flow: Arrays, b: int = 0) -> FloatArray:
     """Return psi of one flow with u = dpsi/dy and v = -dpsi/dx, zero in the lower left corner of the box; (nx, ny).
 
     The sum of what flows through faces, exact at the corners of cells; a cell has the mean of its four. Under a moving
@@ -98,7 +99,7 @@ def streamfunction(flow: State, b: int = 0) -> FloatArray:
     return _mean_of_corners(flow.grid.h * (low[:, None] + up))
 
 
-def _faces(flow: State, b: int) -> tuple[FloatArray, FloatArray]:
+def _faces(flow: Arrays, b: int) -> tuple[FloatArray, FloatArray]:
     """Return u (nx + 1, ny + 2 G) on faces between and beside cells along x, and v (nx + 2 G, ny + 1) likewise."""
     flow.fill_ghosts()
     nx, ny = flow.grid.nx, flow.grid.ny

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Ellipse, Grid, Sides, Simulation
-from flowsim.backend.state import memory_needed
+from flowsim.backend.host.arrays import memory_needed
 
 
 def make(tiny: bool, batch: int = 2) -> Simulation:

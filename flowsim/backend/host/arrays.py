@@ -1,0 +1,296 @@
+"""The arrays of a batch of flows: made once, for the sweeps and, the small ones, under names for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.backend import load_backend, step
+from flowsim.backend.device_state import DeviceState
+from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
+from flowsim.backend.temperature import HeatTable, Temperature, tabulate
+from flowsim.bodies import Body
+from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
+from flowsim.bodies.table import BodyState, BodyTable, springs_of
+from flowsim.boundary import Side, Sides
+from flowsim.grid import Grid
+from flowsim.inflow import Inflow
+from flowsim.kernels.forcing import FORCING_COLUMNS, TARGET_X
+from flowsim.kernels.heat import HEAT_COLUMNS
+from flowsim.kernels.jets import (
+    FLOW_RATE,
+    GAIN,
+    HALF,
+    JET_COLUMNS,
+    MOMENTUM,
+    RADIAL,
+    RAMP,
+    SURFACE,
+    TARGET,
+)
+from flowsim.kernels.layout import (
+    CLOCK_COLUMNS,
+    DIFFUSIVITY,
+    DT,
+    FLAGS,
+    FREE,
+    FREELY,
+    MASS_LAG,
+    REST,
+    SPEED,
+    STATE_COLUMNS,
+    STIFFNESS,
+    TIME,
+    UNTIL,
+    VISCOSITY,
+    X_LOW,
+    Y_HIGH,
+)
+from flowsim.kernels.midline import (
+    FORM_COLUMNS,
+    GAIT_COLUMNS,
+)
+from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Heat, Sensors
+
+FAR_FIELD_SPACINGS = 32
+"""Spacings of the points on the longer side of the box where the velocity on its ``far_field`` sides is found."""
+
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+class Arrays:
+    """Arrays of a batch of flows; parameters and attributes as of :class:`flowsim.simulation.Simulation`."""
+
+    # what a simulation is given, but for the method: see Simulation
+    def __init__(
+        self,
+        grid: Grid,
+        sides: Sides,
+        bodies: Sequence[Body],
+        *,
+        batch: int,
+        stream: tuple[float, float],
+        gravity: tuple[float, float],
+        body_force: Vectors | None,
+        mean_velocity: Vectors | None,
+        force_field: ForceField | None,
+        sensors: Sequence[tuple[int, tuple[float, float]]],
+        jets: Sequence[Jet],
+        temperature: Temperature | None,
+        dtype: str,
+        backend: str,
+        threads: int,
+    ) -> None:
+        if batch < 1:
+            raise ValueError(f"batch = {batch!r}: there must be at least one simulation")
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
+        for name, vector in (("stream", stream), ("gravity", gravity)):
+            if len(vector) != 2 or not all(np.ndim(x) == 0 and np.isfinite(x) for x in vector):
+                raise ValueError(f"{name} = {vector!r}: it must be two finite numbers")
+        self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
+        self.stream, self.gravity = stream, gravity
+        self.dtype, self.backend = np.dtype(dtype), backend
+        self.is_forced = not (body_force is None and mean_velocity is None and force_field is None)
+        self._first_forcing = np.zeros((batch, FORCING_COLUMNS))
+        self._first_forcing[:, :TARGET_X] = vectors(
+            "body_force", (0.0, 0.0) if body_force is None else body_force, batch
+        )
+        nothing = (None, None)
+        held = vectors(
+            "mean_velocity", nothing if mean_velocity is None else mean_velocity, batch, none=True
+        )
+        check_mean_velocity(held, sides.periodic)
+        self._first_forcing[:, TARGET_X : TARGET_X + 2] = held
+        self._force_field = force_field
+        self.heat = temperature
+        self.heat_table = self._tabulated(temperature, len(jets))
+        sweeps = load_backend(backend)
+        self._device = sweeps.Device(threads)
+        heated = temperature is not None
+        self._device.reserve(batch, grid, dtype, memory_needed(grid, batch, dtype, heated))
+        self._side_kinds = self.sides.kinds()
+        self._inflows: dict[int, Inflow] = {}
+        self._table = BodyTable.of(self.bodies, grid.h, batch)
+        self.jets = tuple(jets)
+        self._device_state = self._arrange(sweeps, sensors)
+        on_grid = self._device_state.fields
+        self.u, self.v, self.pressure = on_grid.u, on_grid.v, on_grid.pressure
+
+    def _tabulated(self, heat: Temperature | None, jets: int) -> HeatTable | None:
+        if heat is None:
+            return None
+        if jets:
+            raise ValueError(
+                "a flow with a temperature cannot have jets: nothing says how warm they blow"
+            )
+        return tabulate(heat, self.grid, self.sides, len(self.bodies), self.batch)
+
+    def _arrange(
+        self, sweeps: ModuleType, sensors: Sequence[tuple[int, tuple[float, float]]]
+    ) -> DeviceState:
+        """Make all arrays, and return them as the sweeps see them."""
+        batch, grid, sides, device = self.batch, self.grid, self.sides, self._device
+        near, array = self._allocate(len(sensors)), device.array
+        places, kinds = tabulate_jets(self.jets, self.bodies, grid.h)
+        radius = np.where(kinds[:, RADIAL] != 0, places[:, SURFACE], 1.0)
+        self.jet_widths: FloatArray = 2.0 * places[:, HALF] * radius
+        spacing = max(2, max(grid.nx, grid.ny) // FAR_FIELD_SPACINGS)
+        is_far = (self._side_kinds == Side.FAR_FIELD).any()
+        return DeviceState(
+            sweeps=sweeps,
+            fields=self._fields(),
+            clock=Clock(near["clock"], near["steps"], near["flags"]),
+            box=self._box(),
+            bodies=Bodies(
+                table=BodyTable(*map(array, self._table[:5]), *map(device.if_any, self._table[5:])),
+                state=near["state"],
+                contact=near["contact"],
+                gait=near["gait"],
+                form=near["form"],
+                jets=JetTable(array(places), array(kinds), near["jets"]) if self.jets else None,
+            ),
+            sensors=Sensors(
+                array(np.array([point for _, point in sensors], np.float64).reshape(-1, 2)),
+                array(np.array([body for body, _ in sensors], np.int64)),
+                near["sensed"],
+            ),
+            everyone=array(np.ones(batch, np.bool_)),
+            room=device.room(batch, grid, self._table, self.dtype),
+            speeds=device.speeds(batch, grid, self.dtype),
+            far_room=device.far_field(batch, grid, spacing, self.dtype) if is_far else None,
+            far_spacing=spacing,
+            pressure_solver=sweeps.PressureSolver(
+                grid.nx, grid.ny, sides.periodic, sides.held, self.dtype, batch, device
+            ),
+            forcing=self._forcing(near["forcing"]) if self.is_forced else None,
+            heat=None if (table := self.heat_table) is None else self._heated(table, near),
+            has_open_sides=any(sides.held),
+            has_bodies=bool(self.bodies),
+            has_bending_bodies=bool(len(self._table.nodes)),
+            has_light_bodies=bool(self._table.traits[:, MASS_LAG].any()),
+            has_heated_bodies=table is not None and bool(np.isfinite(table.of_bodies).any()),
+        )
+
+    def _fields(self) -> Fields:
+        """Make what lives on the grid."""
+        batch, grid, device = self.batch, self.grid, self._device
+        faces, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
+        bends = bool(len(self._table.nodes))
+        u, v, new_u, new_v, rate_u, rate_v = (device.zeros(faces, self.dtype) for _ in range(6))
+        return Fields(
+            u=u,
+            v=v,
+            new_u=new_u,
+            new_v=new_v,
+            rate_u=rate_u,
+            rate_v=rate_v,
+            pressure=device.zeros(cells, self.dtype),
+            phi=device.zeros(cells, self.dtype),
+            shares=device.zeros((2, *faces), self.dtype),
+            drifts=device.zeros((2, *faces) if bends else (2, batch, 0, 0), self.dtype),
+        )
+
+    def _forcing(self, columns: Array) -> Forcing:
+        """Put the force that drives the flow where the sweeps work."""
+        if self._force_field is None:
+            return Forcing(columns, None, None)
+        field = on_faces(self._force_field, self.grid, self.batch)
+        along_x, along_y = (self._device.zeros(part.shape, self.dtype) for part in field)
+        along_x[...], along_y[...] = (self._device.array(part.astype(self.dtype)) for part in field)
+        return Forcing(columns, along_x, along_y)
+
+    def _heated(self, table: HeatTable, near: dict[str, Array]) -> Heat:
+        """Put the temperature where the sweeps work."""
+        device, faces = self._device, (self.batch, *self.grid.padded_shape)
+        temperature, new, rate = (device.zeros(faces, self.dtype) for _ in range(3))
+        return Heat(
+            temperature=temperature,
+            new_temperature=new,
+            rate=rate,
+            columns=near["heat"],
+            kinds=device.array(table.kinds),
+            given=near["side_heat"],
+            of_bodies=device.array(table.of_bodies) if np.isfinite(table.of_bodies).any() else None,
+        )
+
+    def _box(self) -> Box:
+        """Put where the sweeps work what they know of the box."""
+        array = self._device.array
+        return Box(
+            h=self.grid.h,
+            sides=array(self._side_kinds),
+            given=self._device.zeros((self.batch, 4, 2, max(self.grid.padded_shape)), self.dtype),
+            stream=array(np.array(self.stream, np.float64)),
+            gravity=array(np.array(self.gravity, np.float64)),
+        )
+
+    def _allocate(self, sensors: int) -> dict[str, Array]:
+        """Make the small arrays, name what the host sees of them, and return them as the sweeps see them."""
+        batch, bodies, bending = self.batch, len(self.bodies), len(self._table.nodes)
+        table = self.heat_table
+        host, near = self._device.state(
+            {
+                "clock": ((batch, CLOCK_COLUMNS), np.float64),
+                "steps": ((batch,), np.int64),
+                "flags": ((FLAGS, batch), np.bool_),
+                "state": ((batch, bodies, STATE_COLUMNS), np.float64),
+                "contact": ((batch, bodies), np.int8),
+                "gait": ((batch, bending, GAIT_COLUMNS), np.float64),
+                "form": ((batch, bending, FORM_COLUMNS), np.float64),
+                "sensed": ((batch, sensors, 2), np.float64),
+                "jets": ((batch, len(self.jets), JET_COLUMNS), np.float64),
+                "forcing": ((batch, FORCING_COLUMNS), np.float64),
+                "heat": ((batch, HEAT_COLUMNS if table else 0), np.float64),
+                "side_heat": (table.given.shape if table else (batch, 4, 0), np.float64),
+            }
+        )
+        clock, flags, self._states = host["clock"], host["flags"], host["state"]
+        self.time, self.dt, self._until = clock[:, TIME], clock[:, DT], clock[:, UNTIL]
+        self._speed, self.viscosity = clock[:, SPEED], clock[:, VISCOSITY]
+        self._running, self.diverged, self._outside = flags
+        self.body_state = BodyState.of(self._states, host["contact"])
+        self.fences = self._states[..., X_LOW : Y_HIGH + 1]
+        self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
+        self.is_mounted = bool((self._table.kinds[:, FREE] > FREELY).any())
+        self._springs = self._states[..., STIFFNESS : REST + 3]
+        self._springs[:] = np.concatenate(springs_of(self.bodies), axis=-1)
+        self.steps, self.sensed = host["steps"], host["sensed"]
+        self.gait, self.form = host["gait"], host["form"]
+        self._forcing_columns = host["forcing"]
+        self._heat_columns, self._side_heat = host["heat"], host["side_heat"]
+        self._diffusivity = clock[:, DIFFUSIVITY]
+        self._jet_states = jets = host["jets"]
+        self.jet_flow_rates, self.target_jet_flow_rates = jets[..., FLOW_RATE], jets[..., TARGET]
+        self.jet_ramp_rates, self.jet_momentum = jets[..., RAMP], jets[..., MOMENTUM:GAIN]
+        return near
+
+    def _index(self, b: int | Sequence[int]) -> Any:
+        """Return an index of one or several simulations into arrays of the sweeps."""
+        return b if isinstance(b, (int, np.integer)) else self._device.array(np.array(b, np.int64))
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        """Return a field, or a part of one, as an array of the host."""
+        return np.asarray(self._device.to_host(array))
+
+    def fill_ghosts(self) -> None:
+        """Bring the ghost points of u and v up to date with the sides of the box."""
+        step.fill_ghosts(self._device_state)
+
+
+def memory_needed(grid: Grid, batch: int, dtype: str, heated: bool = False) -> int:
+    """Return the bytes that a batch of simulations takes.
+
+    Eight velocity arrays, and pressure, its change and modes; three more arrays for a temperature.
+    """
+    padded, cells = np.prod(grid.padded_shape), grid.nx * grid.ny
+    return int(
+        batch
+        * np.dtype(dtype).itemsize
+        * ((11 if heated else 8) * padded + 3 * cells + grid.nx * 2)
+    )

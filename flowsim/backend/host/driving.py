@@ -1,0 +1,67 @@
+"""What drives the flows and the bodies of a batch besides the sides: forces per unit mass, and springs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flowsim.backend.host.arrays import Arrays
+from flowsim.kernels.forcing import TARGET_X
+
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+class Driving(Arrays):
+    """Forces and springs, as they are now and may be written."""
+
+    @property
+    def body_force(self) -> FloatArray:
+        """The uniform force per unit mass (B, 2), in units of U^2/D; may be written where no mean velocity is held."""
+        return self._needs_forcing()[:, :TARGET_X]
+
+    @property
+    def target_mean_velocity(self) -> FloatArray:
+        """The mean velocity (B, 2) that the force holds, in units of U, NaN where none; may be written."""
+        return self._needs_forcing()[:, TARGET_X : TARGET_X + 2]
+
+    def _needs_forcing(self) -> FloatArray:
+        if not self.is_forced:
+            raise ValueError(
+                "nothing drives this flow: make the simulation with body_force=(0, 0) to write its force later"
+            )
+        return self._forcing_columns
+
+    def force_on_faces(self, b: int) -> tuple[FloatArray, FloatArray]:
+        """Return the force per unit mass of simulation b on the faces of u and of v, as in the last step."""
+        forcing, shape = self._device_state.forcing, self.grid.padded_shape
+        uniform = self._forcing_columns[b, :TARGET_X] if forcing is not None else np.zeros(2)
+        along_x, along_y = np.full(shape, uniform[0]), np.full(shape, uniform[1])
+        if forcing is not None and forcing.along_x is not None and forcing.along_y is not None:
+            along_x += self.to_host(forcing.along_x[b])
+            along_y += self.to_host(forcing.along_y[b])
+        return along_x, along_y
+
+    @property
+    def spring_stiffness(self) -> FloatArray:
+        """Of the springs of bodies along x, y and angle (B, K, 3), in rho U^2 and rho U^2 D^2; may be written."""
+        return self._needs_springs()[..., :3]
+
+    @property
+    def spring_damping(self) -> FloatArray:
+        """Of their dampers (B, K, 3), in rho U D and rho U D^3; may be written."""
+        return self._needs_springs()[..., 3:6]
+
+    @property
+    def spring_rest(self) -> FloatArray:
+        """Where they are slack (B, K, 3), in the box, in D and radians; may be written."""
+        return self._needs_springs()[..., 6:]
+
+    def _needs_springs(self) -> FloatArray:
+        if not self.is_mounted:
+            raise ValueError(
+                "no body of this simulation has springs: give a free one springs={...} to write them later"
+            )
+        return self._springs

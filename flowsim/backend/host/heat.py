@@ -1,0 +1,119 @@
+"""The temperature of a batch as the host reads and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.backend.host.arrays import Arrays
+from flowsim.backend.temperature import AlongSide, along_side
+from flowsim.boundary import SIDE_NAMES
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.heat import REFERENCE
+from flowsim.kernels.records import Heat
+from flowsim.measure import fields
+
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+class Heated(Arrays):
+    """Temperature of the flow and of its sides, where there is one."""
+
+    def _needs_heat(self) -> Heat:
+        if (heat := self._device_state.heat) is None:
+            raise ValueError(
+                "this flow has no temperature: make the simulation with temperature=Temperature(...)"
+            )
+        return heat
+
+    @property
+    def temperature(self) -> Array:
+        """The temperature (B, nx + 2 G, ny + 2 G) at the centres of the cells, where the backend lives."""
+        return self._needs_heat().temperature
+
+    @property
+    def diffusivity(self) -> FloatArray:
+        """The diffusivity (B,) of the temperature, in units of U D; may be written."""
+        self._needs_heat()
+        return self._diffusivity
+
+    @property
+    def buoyancy(self) -> FloatArray:
+        """The acceleration (B, 2) for a unit of temperature, in units of U^2/D; may be written."""
+        self._needs_heat()
+        return self._heat_columns[:, :REFERENCE]
+
+    def temperature_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
+        """Temperature at the cell centres; shape (B, nx, ny), of one simulation (nx, ny)."""
+        nx, ny = self.grid.nx, self.grid.ny
+        return np.array(self.to_host(self.temperature[which][..., G : G + nx, G : G + ny]))
+
+    def set_temperature(self, b: int | Sequence[int], values: ArrayLike) -> None:
+        """Write the temperature (nx, ny) of simulation b, or of several, at the cell centres; a number fills all.
+
+        The next step is the first one of a multi-step method.
+        """
+        inside, where = self.temperature[:, G:-G, G:-G], self._index(b)
+        inside[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        self.dt[b] = 0.0
+
+    def set_side_temperature(
+        self, side: str, values: AlongSide, which: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Give a side another temperature, or flux, from now on until :meth:`reset`; nothing is compiled for that.
+
+        Parameters
+        ----------
+        side : str
+            ``"left"``, ``"right"``, ``"bottom"`` or ``"top"``; one that was made with a flux takes a flux.
+        values : float or array
+            At the cells along the side, (n,) or (B, n).
+        which : (B,) bool, optional
+            Which simulations; all unless given.
+
+        Raises
+        ------
+        ValueError
+            For values that are not finite or do not fit, and a periodic side.
+        """
+        self._needs_heat()
+        if side not in SIDE_NAMES or getattr(self.sides, side) == "periodic":
+            raise ValueError(f"side = {side!r}: only a side that is not periodic has a temperature")
+        given = along_side(side, values, self.grid, self.batch)
+        which = np.ones(self.batch, bool) if which is None else which
+        self._side_heat[which, SIDE_NAMES.index(side), : given.shape[1]] = given[which]
+
+    def side_temperature(self, side: str) -> FloatArray:
+        """Return the temperature of a side, or the flux that it lets in, at the cells along it, (B, n)."""
+        self._needs_heat()
+        n = self.grid.ny if side in SIDE_NAMES[:2] else self.grid.nx
+        return self._side_heat[:, SIDE_NAMES.index(side), :n].copy()
+
+    def sample_temperature(self, points: ArrayLike) -> FloatArray:
+        """Temperature at given points by bilinear interpolation between cell centres.
+
+        Parameters
+        ----------
+        points : (n, 2)
+            The same in each simulation; those beyond the outermost cell centres are moved there.
+
+        Returns
+        -------
+        (B, n) float64
+        """
+        return fields.sample_temperature(self, points)
+
+    def _begin_heat(self, which: NDArray[np.bool_], where: Any) -> None:
+        """Give some simulations the temperature that they start with."""
+        table, heat = self.heat_table, self._device_state.heat
+        if table is None or heat is None:
+            return
+        self._diffusivity[which] = table.diffusivity[which]
+        self._heat_columns[which], self._side_heat[which] = table.columns[which], table.given[which]
+        heat.rate[where], heat.new_temperature[where] = 0, 0
+        begin = self._device.array(table.initial.astype(self.dtype))
+        heat.temperature[:, G:-G, G:-G][where] = begin[where]

@@ -1,0 +1,84 @@
+"""The velocity of a batch as the host writes it: in the box, and on the sides through which fluid enters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flowsim.backend.host.arrays import Arrays
+from flowsim.boundary import Side
+from flowsim.grid import GHOSTS as G
+from flowsim.kernels.far_field import forget_departed
+from flowsim.kernels.forcing import LAST_DT
+
+Array = Any
+FloatArray = NDArray[np.float64]
+
+
+class Velocity(Arrays):
+    """Writes the velocity of flows and of their sides."""
+
+    def set_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
+        """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
+
+        The next step is the first one of a multi-step method, and its size is that of the new speed.
+        """
+        where = self._index(b)
+        for field, values in ((self.u, u), (self.v, v)):
+            field[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        self._forget_departed(where)
+        self._begin_anew(b)
+
+    def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
+        """Add to the velocity of simulation b, or of several, likewise; a number adds to all faces."""
+        where = self._index(b)
+        for field, values in ((self.u, u), (self.v, v)):
+            field[where] += self._device.array(np.asarray(values).astype(self.dtype))
+        self._begin_anew(b)
+
+    def _begin_anew(self, b: int | Sequence[int]) -> None:
+        """Derive again what a step takes from the velocity: its largest speed, and no history."""
+        for n in np.atleast_1d(np.asarray(b)):
+            fastest = abs(self.u[n]).max() + abs(self.v[n]).max()
+            self._speed[n], self.dt[n] = float(self.to_host(fastest)), 0.0
+            self._forcing_columns[n, LAST_DT] = 0.0
+
+    def _forget_departed(self, where: Any) -> None:
+        """Let nothing have left the box of some simulations, whose flows are replaced."""
+        if (room := self._device_state.far_room) is not None:
+            forget_departed(room.vortices, room.excess, where)
+
+    def _fill_given_sides(self, where: Any) -> None:
+        nx, ny, box = self.grid.nx, self.grid.ny, self._device_state.box
+        given = np.repeat(
+            self.sides.velocities(self.stream)[:, :, None], box.given.shape[-1], axis=2
+        )
+        box.given[where] = self._device.array(given.astype(self.dtype))
+        self._write_inflows(where, [0.0] * self.batch)
+        walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
+        for side, index in ((0, G), (1, G + nx)):
+            if self._side_kinds[side] in walls and side not in self._inflows:
+                self.u[where, index] = given[side, 0, 0]
+        for side, index in ((2, G), (3, G + ny)):
+            if self._side_kinds[side] in walls and side not in self._inflows:
+                self.v[where, :, index] = given[side, 1, 0]
+
+    def _write_inflows(self, where: Any, times: Sequence[float], varying: bool = False) -> None:
+        """Write the profiles of inflow sides, or only those that vary in time, to some simulations."""
+        nx, ny = self.grid.nx, self.grid.ny
+        for side, inflow in self._inflows.items():
+            if varying and not inflow.varies:
+                continue
+            profiles = {t: inflow.at(t) for t in (set(times) if inflow.varies else {0.0})}
+            values = np.stack(
+                [profiles[t if inflow.varies else 0.0][b] for b, t in enumerate(times)]
+            )
+            line = self._device.array(values.astype(self.dtype))[where]
+            self._device_state.box.given[where, side, :, : values.shape[-1]] = line
+            if side < 2:
+                self.u[where, G + side * nx] = line[..., 0, :]
+            else:
+                self.v[where, :, G + (side - 2) * ny] = line[..., 1, :]
