@@ -101,7 +101,7 @@ def _follow_light_bodies(
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or bodies.traits[k, MASS_LAG] == 0.0:
         return
-    scratch = cuda.shared.array((SUMS, WARP), np.float64)
+    scratch = cuda.shared.array((SUMS, 1), np.float64)
     sum_parts(room, n, k, scratch)
     if t == 0:
         su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
@@ -119,7 +119,7 @@ def follow_light_bodies(
         room,
     )  # fmt: skip
     _follow_light_bodies.launch(
-        (count, batch), (WARP,), active, table, state, clock.columns, h, room
+        (count, batch), (SUMS * WARP,), active, table, state, clock.columns, h, room
     )
 
 

@@ -112,26 +112,25 @@ def _predict(
     u_west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
     v_west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
     for _ in range(first, stop):
+        # all that is read comes before all that is written: no compiler may read ahead of what it might have written
         uee, use, uss, un, unn = u[o + ee], u[o + e - one], u[o - two], u[o + one], u[o + two]
         vee, vss, vs, vn, vnn = v[o + ee], v[o - two], v[o - one], v[o + one], v[o + two]
-        here = p[cell]
-        east = flux(HALF * (u0 + ue), uw, u0, ue, uee, per_12, nu_per_h)
+        here, under, earlier_u, earlier_v = p[cell], p[below], old_u[o], old_v[o]
+        east_u = flux(HALF * (u0 + ue), uw, u0, ue, uee, per_12, nu_per_h)
         south = flux(HALF * (vw + v0), uss, us, u0, un, per_12, nu_per_h)
         north = flux(HALF * (vnw + vn), us, u0, un, unn, per_12, nu_per_h)
-        rate = per_h * ((u_west - east) + (south - north))
-        if changes_u:
-            new_u[o] = adams_bashforth(u0, rate, old_u[o], step, r) - dth * (here - behind)
-            old_u[o] = rate
-        u_west = east
-        east = flux(HALF * (use + ue), vw, v0, ve, vee, per_12, nu_per_h)
+        rate_u = per_h * ((u_west - east_u) + (south - north))
+        east_v = flux(HALF * (use + ue), vw, v0, ve, vee, per_12, nu_per_h)
         south = flux(HALF * (vs + v0), vss, vs, v0, vn, per_12, nu_per_h)
         north = flux(HALF * (v0 + vn), vs, v0, vn, vnn, per_12, nu_per_h)
-        rate = per_h * ((v_west - east) + (south - north))
+        rate_v = per_h * ((v_west - east_v) + (south - north))
+        if changes_u:
+            new_u[o] = adams_bashforth(u0, rate_u, earlier_u, step, r) - dth * (here - behind)
+            old_u[o] = rate_u
         if changes_v:
-            new_v[o] = adams_bashforth(v0, rate, old_v[o], step, r) - dth * (here - p[below])
-            old_v[o] = rate
-        v_west = east
-        changes_u = True
+            new_v[o] = adams_bashforth(v0, rate_v, earlier_v, step, r) - dth * (here - under)
+            old_v[o] = rate_v
+        u_west, v_west, changes_u = east_u, east_v, True
         uw, u0, ue, us, vnw = u0, ue, uee, use, vn
         vw, v0, ve = v0, ve, vee
         behind = here
@@ -252,53 +251,49 @@ def _correct(
         cell, at = corner + np.uint64(j), corner + np.uint64(place_along_y(j, ny, sides))
         sign = real(sign_along_y(j, sides))
         # beyond an open side phi is odd about the side, beyond others even, unless they are periodic
-        low_x, high_x = (
-            real(-1 if sides[LEFT] == OPEN else 1),
-            real(2 if sides[RIGHT] == OPEN else 0),
-        )
-        low_y, high_y = (
-            real(-1 if sides[BOTTOM] == OPEN else 1),
-            real(2 if sides[TOP] == OPEN else 0),
-        )
-        below, sign_below = at, sign * low_y
+        low_x = real(-1 if sides[LEFT] == OPEN else 1)
+        high_x = real(-1 if sides[RIGHT] == OPEN else 1)
+        below, sign_below = at, sign * real(-1 if sides[BOTTOM] == OPEN else 1)
+        above, sign_above = at, sign * real(-1 if sides[TOP] == OPEN else 1)
         if j > 0 or sides[BOTTOM] == PERIODIC:
             before = j - 1 if j > 0 else ny - 1
             below = corner + np.uint64(place_along_y(before, ny, sides))
             sign_below = real(sign_along_y(before, sides))
+        # v above the cells is another thread's, too, unless it lies on a side
+        on_top = j == ny - 1 and sides[BOTTOM] != PERIODIC
+        if not on_top:
+            after = j + 1 if j < ny - 1 else 0
+            above = corner + np.uint64(place_along_y(after, ny, sides))
+            sign_above = real(sign_along_y(after, sides))
+        up = o - np.uint64(ny - 1) if j == ny - 1 and not on_top else o + one
+        around = sides[LEFT] == PERIODIC
         if first > 0:
             west = sign * phi[at - row]
-        elif sides[LEFT] == PERIODIC:
+        elif around:
             west = sign * phi[at + np.uint64((nx - 1) * ny)]
         else:
             west = low_x * sign * phi[at]
-        on_top = j == ny - 1 and sides[BOTTOM] != PERIODIC
-        # v above the cells is another thread's, too
-        after = j + 1 if j < ny - 1 else 0
-        above, up = corner + np.uint64(place_along_y(after, ny, sides)), o + one
-        sign_above = real(sign_along_y(after, sides))
-        if j == ny - 1 and not on_top:
-            up = o - np.uint64(ny - 1)
-        around, around_cells = np.uint64(nx - 1) * e, np.uint64(nx - 1) * row
         here = sign * phi[at]
         across = new_u[o] - (here - west)
         for i in range(first, stop):
-            along = new_v[o] - (here - sign_below * phi[below])
-            u[o], v[o] = across, along
-            p[cell] += scale * here
+            next_o, next_at, turn = o + e, at + row, real(1)
+            on_right = i == nx - 1 and not around
+            if on_right:
+                next_at, turn = at, high_x
+            elif i == nx - 1:
+                next_o, next_at = o - np.uint64(nx - 1) * e, at - np.uint64(nx - 1) * row
+            # all that is read comes before all that is written: see _predict
+            new_east, ahead, new_south, new_north = new_u[next_o], phi[next_at], new_v[o], new_v[up]
+            under, over, pressure = phi[below], phi[above], p[cell]
+            beyond = turn * (sign * ahead)
+            east = new_east - (beyond - here)
+            along = new_south - (here - sign_below * under)
+            north = new_north - (sign_above * over - here)
+            u[o], v[o], p[cell] = across, along, pressure + scale * here
             if on_top:
-                north = new_v[up] + high_y * here
                 v[up] = north
-            else:
-                north = new_v[up] - (sign_above * phi[above] - here)
-            beyond = here
-            if i < nx - 1:
-                beyond = sign * phi[at + row]
-                east = new_u[o + e] - (beyond - here)
-            elif sides[LEFT] == PERIODIC:
-                east = new_u[o - around] - (sign * phi[at - around_cells] - here)
-            else:
-                east = new_u[o + e] + high_x * here
-                u[o + e] = east
+            if on_right:
+                u[next_o] = east
             s = cell_speed(across, east, along, north)
             if not s <= fastest:  # NaN included
                 fastest = s if s == s else real(math.inf)

@@ -27,11 +27,15 @@ from flowsim.backend.cuda.windows import (
     AT_X,
     AT_Y,
     COSINE,
+    DIFFUSION,
+    INSIDE,
+    LANES,
     LEVEL,
     MASS_X,
     MASS_Y,
     RANK,
     SINE,
+    STEPS,
     SUMS,
     THREADS,
     WORK,
@@ -72,6 +76,8 @@ from flowsim.kernels.time import grip_of_step
 Array = Any
 _Table: Any = BodyTable
 
+WEST, EAST, SOUTH, NORTH = range(4)
+"""Faces beside a face."""
 BLOCKS_EACH = 5
 """Blocks that a multiprocessor takes at once of the launch that finds shares: registers are limited to that."""
 
@@ -92,25 +98,42 @@ def _rigid(bodies: BodyTable) -> Any:
 
 
 @cuda.jit(device=True)
-def _share(along_x: bool, px: float, py: float, about: Any, others: Any) -> float:
-    """Return the penalised share of a face at (px, py), less what bodies before this one claim.
+def _find_beside(own: float, rx: float, ry: float, about: Any, shared: Any) -> bool:
+    """Return whether this thread's face is less than a cell outside of the body; find the distances beside such faces.
 
-    ``about`` holds what is the same for all faces under a body; ``seen`` in it is place, cosine and sine of the body.
+    (rx, ry) is its place relative to the body, and ``own`` its distance. Few faces of a block need the four distances
+    beside them, and those lie apart: all threads of the block share that work, which takes most of the arithmetic.
+    """
+    n, k, seen, bodies, h, _, diffusion, _, _, _ = about
+    points, beside, near, count = shared
+    t = cuda.threadIdx.x
+    is_near = 0.0 < own < h and diffusion > 0.0
+    if t == 0:
+        count[0] = 0
+    cuda.syncthreads()
+    if is_near:
+        points[0, t], points[1, t] = rx, ry
+        near[cuda.atomic.add(count, 0, 1)] = t
+    cuda.syncthreads()
+    for m in range(t, 4 * count[0], cuda.blockDim.x):
+        face, side = near[m // 4], m % 4
+        dx = (-h if side == WEST else h) if side <= EAST else 0.0
+        dy = (-h if side == SOUTH else h) if side > EAST else 0.0
+        beside[side, face] = body_distance(
+            bodies, n, k, points[0, face] + dx, points[1, face] + dy, seen[2], seen[3]
+        )
+    cuda.syncthreads()
+    return is_near
+
+
+@cuda.jit(device=True)
+def _less_claimed(share: float, px: float, py: float, own: float, about: Any, others: Any) -> float:
+    """Return the share of a face, less what bodies before this one claim.
+
     ``others`` is None for a body that meets none, and else its rank, states and contacts of all bodies of the
     simulation.
     """
-    n, k, seen, bodies, h, grip, diffusion, nx, ny, sides = about
-    x, y, cos, sin = seen
-    own = body_distance(bodies, n, k, px - x, py - y, cos, sin)
-    if diffusion > 0.0 and 0.0 < own < h:
-        rx, ry = px - x, py - y
-        west = body_distance(bodies, n, k, rx - h, ry, cos, sin)
-        east = body_distance(bodies, n, k, rx + h, ry, cos, sin)
-        south = body_distance(bodies, n, k, rx, ry - h, cos, sin)
-        north = body_distance(bodies, n, k, rx, ry + h, cos, sin)
-        share = share_at_surface(own, (west, east, south, north), along_x, h, grip, diffusion)
-    else:
-        share = penalized_share(mask(own, h), grip)
+    n, k, _, bodies, h, grip, _, nx, ny, sides = about
     if others is None:
         return share
     rank, states, contact = others
@@ -145,26 +168,40 @@ def _note_work(
 @cuda.jit(device=True)
 def _add_up(
     along_x: bool, part: Any, window: Any, middle: Any, about: Any, others: Any, field: Array, share: Array,
-    drift: Array,
+    drift: Array, shared: Any,
 ) -> Any:  # fmt: skip
-    """Find the solid shares of a thread's faces of u (``along_x``) or v in a window, and return their five sums.
+    """Find the solid shares of a block's faces of u (``along_x``) or v in a window; return a thread's five sums.
 
     ``part`` is where the thread begins, along x and y, and how far it goes each time; ``middle`` the centre of mass.
-    What deforms is left out of the velocity until :func:`_drag_along`.
+    What deforms is left out of the velocity until :func:`_drag_along`. ``about`` holds what is the same for all faces
+    under a body; ``seen`` in it is place, cosine and sine of the body. ``shared`` is room in shared memory.
     """
     i_first, i_step, j_first, j_step = part
     i0, i1, j0, j1 = window
     xc, yc = middle
-    k, bodies, h, nx, ny = about[1], about[3], about[4], about[7], about[8]
+    n, k, (x, y, cos, sin), bodies, h, grip, diffusion, nx, ny, _ = about
+    beside, t = shared[1], cuda.threadIdx.x
+    row, lane = t // LANES, t % LANES
     bent = bends(bodies.midlines, bodies, k)
     to_x, to_y = (0.0, 0.5) if along_x else (0.5, 0.0)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0)
-    for i in range(i0 + i_first, i1, i_step):
-        f = wrapped(i, nx) + G
-        for j in range(j0 + j_first, j1, j_step):
-            g = wrapped(j, ny) + G
+    # the threads of a block go through the same loops, also where their own faces lie beyond the window
+    for corner_i in range(i0 + i_first - row, i1, i_step):
+        for corner_j in range(j0 + j_first - lane, j1, j_step):
+            i, j = corner_i + row, corner_j + lane
+            in_window = i < i1 and j < j1
             px, py = (i + to_x) * h, (j + to_y) * h
-            w = field.dtype.type(_share(along_x, px, py, about, others))
+            rx, ry = px - x, py - y
+            own = body_distance(bodies, n, k, rx, ry, cos, sin) if in_window else h
+            if diffusion > 0.0 and _find_beside(own, rx, ry, about, shared):
+                around = beside[WEST, t], beside[EAST, t], beside[SOUTH, t], beside[NORTH, t]
+                held = share_at_surface(own, around, along_x, h, grip, diffusion)
+            else:
+                held = penalized_share(mask(own, h), grip)
+            if not in_window:
+                continue
+            f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
+            w = field.dtype.type(_less_claimed(held, px, py, own, about, others))
             share[f, g] = w
             if bent and w > 0.0:
                 drift[f, g] = _drift(bodies.midlines, about, along_x, px, py)
@@ -206,12 +243,27 @@ def _drag_along(
 
 @cuda.jit(device=True)
 def _seen(room: Any, n: int, k: int) -> Any:
-    """Return reference point and direction of a body, its centre of mass, and its window, as they were placed."""
+    """Return how a body was placed.
+
+    Reference point and direction, centre of mass, window, and how its surface holds the fluid: grip and diffusion.
+    """
     place, window = room.places[n, k], room.windows[n, k]
     return (
         (place[AT_X], place[AT_Y], place[COSINE], place[SINE]),
         (place[MASS_X], place[MASS_Y]),
         (window[0], window[1], window[2], window[3]),
+        ((place[INSIDE], place[STEPS]), place[DIFFUSION]),
+    )
+
+
+@cuda.jit(device=True)
+def _room_in_block() -> Any:
+    """Return shared memory for places, distances beside, a list of threads and its length: see _find_beside."""
+    return (
+        cuda.shared.array((2, THREADS), np.float64),
+        cuda.shared.array((4, THREADS), np.float64),
+        cuda.shared.array(THREADS, np.int32),
+        cuda.shared.array(1, np.int32),
     )
 
 
@@ -220,18 +272,19 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
     @Kernel
     def _place(
         active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
-        h: float, nx: int, ny: int, sides: Array, room: Any,
+        penalty: float, h: float, nx: int, ny: int, sides: Array, room: Any,
     ) -> None:  # fmt: skip
-        """Move bodies, note what they touch of the box, find their windows and levels."""
+        """Move bodies, note what they touch of the box, find their windows, levels, and how they hold the fluid."""
         n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
         if not active[n]:
             return
-        bodies = view(table)
+        bodies, dt = view(table), clock[n, DT]
+        inside, steps = grip_of_step(clock[n], penalty, h, moves)
         for rank in range(t, len(bodies.order), threads):
             k = bodies.order[rank]
             body = state[n, k]
             if moves:
-                move_body(bodies.traits[k], bodies.kinds[k, FREE], body, clock[n, DT])
+                move_body(bodies.traits[k], bodies.kinds[k, FREE], body, dt)
             theta = body[ANGLE]
             x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
             touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
@@ -239,6 +292,8 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             place, window = room.places[n, k], room.windows[n, k]
             place[AT_X], place[AT_Y], place[MASS_X], place[MASS_Y] = x, y, xc, yc
             place[COSINE], place[SINE] = math.cos(theta), math.sin(theta)
+            place[INSIDE], place[STEPS] = inside, steps
+            place[DIFFUSION] = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
             window[0], window[1], window[2], window[3] = i0, i1, j0, j1
             window[LEVEL], window[RANK] = 0, rank
         for level in range(2):
@@ -264,30 +319,27 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
     @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
     def _weigh(
         active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
-        moves: bool, state: Array, contact: Array, clock: Array, penalty: float, h: float,
-        sides: Array, room: Any,
+        state: Array, contact: Array, h: float, sides: Array, room: Any,
     ) -> None:  # fmt: skip
         """Find the solid shares of bodies of a level, and the sums over parts of their windows, of u and of v."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
         if not active[n] or room.windows[n, k, LEVEL] != level:
             return
         bodies = view(table)
-        scratch = cuda.shared.array((5, THREADS), np.float64)
-        nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
+        scratch, shared = cuda.shared.array((5, THREADS), np.float64), _room_in_block()
+        nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
         chunks = cuda.gridDim.x // 2
         along_x = chunk < chunks
         component = 0 if along_x else 1
         chunk -= component * chunks
-        seen, middle, window = _seen(room, n, k)
-        diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
-        grip = grip_of_step(clock[n], penalty, h, moves)
+        seen, middle, window, (grip, diffusion) = _seen(room, n, k)
         about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
         part = my_part(room.along, chunk, chunks)
         field = u[n] if along_x else v[n]
         others = others_of(room.windows[n, k, RANK], state[n], contact[n])
         sums = _add_up(
             along_x, part, window, middle, about, others, field, shares[component, n],
-            drifts[component, n],
+            drifts[component, n], shared,
         )  # fmt: skip
         block_sums(sums, scratch)
         for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
@@ -318,7 +370,7 @@ def _respond(
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
-    scratch = cuda.shared.array((SUMS, WARP), np.float64)
+    scratch = cuda.shared.array((SUMS, 1), np.float64)
     sum_parts(room, n, k, scratch)
     if t == 0:
         su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
@@ -343,7 +395,7 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             return
         bodies = view(table)
         nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-        _, middle, window = _seen(room, n, k)
+        _, middle, window, _ = _seen(room, n, k)
         moved = room.motions[n, k]
         motion = moved[0], moved[1], moved[2]
         bent = bends(bodies.midlines, bodies, k)
@@ -394,15 +446,15 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
     @Kernel
     def _take_turns(
         active: Array, u: Array, v: Array, shares: Array, drifts: Array, form: Array, table: Any,
-        moves: bool, state: Array, contact: Array, gravity: Array, clock: Array, penalty: float,
-        h: float, sides: Array, room: Any,
+        moves: bool, state: Array, contact: Array, gravity: Array, clock: Array, h: float,
+        sides: Array, room: Any,
     ) -> None:  # fmt: skip
         """Do all of it for bodies of level two, one after the other, in one block of threads a simulation."""
         n, t = cuda.blockIdx.x, cuda.threadIdx.x
         if not active[n]:
             return
         bodies = view(table)
-        scratch = cuda.shared.array((SUMS, THREADS), np.float64)
+        scratch, shared = cuda.shared.array((SUMS, THREADS), np.float64), _room_in_block()
         shared_motion = cuda.shared.array(3, np.float64)
         nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
         part = my_part(1, 0, 1)
@@ -412,13 +464,15 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             if room.windows[n, k, LEVEL] < 2:
                 continue
             body = state[n, k]
-            seen, middle, window = _seen(room, n, k)
-            diffusion = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
-            grip = grip_of_step(clock[n], penalty, h, moves)
+            seen, middle, window, (grip, diffusion) = _seen(room, n, k)
             about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
             others = rank, state[n], contact[n]
-            of_u = _add_up(True, part, window, middle, about, others, u[n], share_u, drifts[0, n])
-            of_v = _add_up(False, part, window, middle, about, others, v[n], share_v, drifts[1, n])
+            of_u = _add_up(
+                True, part, window, middle, about, others, u[n], share_u, drifts[0, n], shared
+            )
+            of_v = _add_up(
+                False, part, window, middle, about, others, v[n], share_v, drifts[1, n], shared
+            )
             spin = body[SPIN]  # before it is given its new value
             block_sums(of_u + of_v, scratch)
             if t == 0:
@@ -467,8 +521,8 @@ def penalize(
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     place = _place_bent if bent else _place
     place.launch(
-        (batch,), (8 if SIMULATED else 32,), active, table, moves, state, contact, clock, h, nx,
-        ny, sides, room,
+        (batch,), (8 if SIMULATED else 32,), active, table, moves, state, contact, clock, penalty,
+        h, nx, ny, sides, room,
     )  # fmt: skip
     faces = u, fields.new_v, shares, fields.drifts
     first, later = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
@@ -477,13 +531,23 @@ def penalize(
     for level in range(min(count, 2) if jets is None or count < 3 else count + 2):
         weigh = later if level else first
         weigh.launch(
-            (2 * parts, count, batch), (THREADS,), active, level, *faces, table, moves, state,
-            contact, clock, penalty, h, sides, room,
+            (2 * parts, count, batch), (THREADS,), active, level, *faces, table, state, contact, h,
+            sides, room,
         )  # fmt: skip
         if jets is not None:
             weigh_jets(active, level, shares, jets, moves, clock, penalty, h, sides, room)
         _respond.launch(
-            (count, batch), (WARP,), active, level, table, moves, state, gravity, clock, h, room
+            (count, batch),
+            (SUMS * WARP,),
+            active,
+            level,
+            table,
+            moves,
+            state,
+            gravity,
+            clock,
+            h,
+            room,
         )
         drag = _drag_bent if bent else _drag
         drag.launch((parts, count, batch), (THREADS,), active, level, *faces, table, h, room)
@@ -495,5 +559,5 @@ def penalize(
         take_turns = _take_turns_bent if bent else _take_turns
         take_turns.launch(
             (batch,), (THREADS,), active, *faces, form, table, moves, state, contact, gravity,
-            clock, penalty, h, sides, room,
+            clock, h, sides, room,
         )  # fmt: skip

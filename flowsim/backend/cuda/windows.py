@@ -25,8 +25,8 @@ SUMS = 10
 """Sums of w, w r, w r^2, w f, w r f over the faces of u and over those of v."""
 WORK = 10
 """Place of the work of the deformation behind those."""
-AT_X, AT_Y, COSINE, SINE, MASS_X, MASS_Y = range(6)
-"""Columns of places: reference point, cosine and sine of the angle, centre of mass."""
+AT_X, AT_Y, COSINE, SINE, MASS_X, MASS_Y, INSIDE, STEPS, DIFFUSION = range(9)
+"""Columns of places: reference point, cosine and sine of the angle, centre of mass, grip, diffusion at the surface."""
 LEVEL, RANK = 4, 5
 """Columns of windows, after i0, i1, j0, j1: the level of the body, and its rank in the order of bodies."""
 
@@ -38,7 +38,7 @@ class BodyRoom(NamedTuple):
     ----------
     windows : (B, K, 6) int32
         i0, i1, j0, j1, level and rank.
-    places : (B, K, 6) float64
+    places : (B, K, 9) float64
     motions : (B, K, 4) float64
         Velocity of the centre of mass and spin to which the fluid is dragged, and the spin before.
     sums : (B, K, 11, parts) float64
@@ -65,7 +65,7 @@ def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Arr
     parts = along * max(1, min(across, MOST_PARTS // along))
     return BodyRoom(
         zeros((batch, count, 6), np.int32),
-        zeros((batch, count, 6), np.float64),
+        zeros((batch, count, 9), np.float64),
         zeros((batch, count, 4), np.float64),
         zeros((batch, count, SUMS + 1, parts), np.float64),
         along,
@@ -113,10 +113,13 @@ def my_part(along: int, chunk: int, chunks: int) -> tuple[int, int, int, int]:
 
 @cuda.jit(device=True)
 def sum_parts(room: BodyRoom, n: int, k: int, sums: Array) -> None:
-    """Add up the sums over the parts of a window in their order, in one warp, into column 0 of ``sums`` (10, WARP)."""
-    t = cuda.threadIdx.x
-    for m in range(SUMS):
+    """Add up the sums over the parts of a window in their order, a warp for each, into ``sums`` (10, 1)."""
+    warp, lane, warps = cuda.threadIdx.x // WARP, cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
+    for m in range(warp, SUMS, warps):
         total = 0.0
-        for part in range(t, room.sums.shape[3], WARP):
+        for part in range(lane, room.sums.shape[3], WARP):
             total += room.sums[n, k, m, part]
-        sums[m, t] = warp_sum(total)
+        total = warp_sum(total)
+        if lane == 0:
+            sums[m, 0] = total
+    cuda.syncthreads()
