@@ -15,6 +15,8 @@ from flowsim.measure.recorder import Recorder
 from flowsim.measure.statistics import FieldStatistics
 from flowsim.measure.surface import SurfaceLoads, surface_loads
 from flowsim.simulation import Simulation
+from flowsim.stability.base_flow import base_flow
+from flowsim.stability.modes import leading_modes
 
 __all__ = [
     "Body",
@@ -34,6 +36,8 @@ __all__ = [
     "SurfaceLoads",
     "Temperature",
     "Union",
+    "base_flow",
+    "leading_modes",
     "nusselt_number",
     "polygon",
     "side_heat_flux",

@@ -24,7 +24,6 @@ from flowsim.bodies.checks import check_bodies
 from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Sides
-from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
 from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (
@@ -48,10 +47,12 @@ from flowsim.kernels.midline import (
     TURN_BEFORE,
     command_at,
 )
+from flowsim.measure.control_volumes import ControlVolumes
 from flowsim.measure.description import describe
 
 if TYPE_CHECKING:
     from flowsim.measure.instrument import Instrument
+    from flowsim.stability.damping import SelectiveFrequencyDamping
 
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
@@ -147,6 +148,8 @@ class Simulation(State):
     instruments : list of Instrument
         What measures in every step: each :class:`flowsim.Recorder` and
         :class:`flowsim.FieldStatistics` of this simulation.
+    damping : SelectiveFrequencyDamping or None
+        What draws the flow to its steady state, while :func:`flowsim.base_flow` looks for it.
     heat : Temperature or None
         What the temperature was given.
     heat_table : HeatTable or None
@@ -221,6 +224,7 @@ class Simulation(State):
         self._driven = [k for k, body in enumerate(self.bodies) if callable(body.motion)]
         self.control_volumes: ControlVolumes | None = None
         self.instruments: list[Instrument] = []
+        self.damping: SelectiveFrequencyDamping | None = None
         self._program = functools.partial(self._device.program, settings=self._settings)
         for side in SIDE_NAMES:
             if (profile := getattr(self.sides, f"{side}_profile")) is not None:
@@ -241,7 +245,8 @@ class Simulation(State):
         self._complete_step()
 
     def _begin_step(self) -> None:
-        step.begin_step(self._device_state, self._method())
+        damp = self.damping.damp if self.damping is not None else None
+        step.begin_step(self._device_state, self._method(), damp)
 
     def _complete_step(self) -> None:
         looks = [instrument.look for instrument in self.instruments]
@@ -264,7 +269,7 @@ class Simulation(State):
 
     def _settings(self) -> tuple[Any, ...]:
         """Return what sweeps are called with that may be written at any time."""
-        return *self._method(), *self.instruments
+        return *self._method(), *self.instruments, self.damping
 
     def _step_by_halves(self) -> None:
         halves = self._program(self._begin_step), self._program(self._complete_step)

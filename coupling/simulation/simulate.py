@@ -75,8 +75,9 @@ def simulate(
         Bytes that the folder never exceeds. Where forces or fields would, every other row or time is dropped and from
         then on only every second one is written; a film that does not fit is left out.
     control_volumes
-        Measure the forces a second time, by the momentum balance of control volumes (:mod:`flowsim.forces`). On,
-        because it tells whether forces can be trusted, and takes no longer than a step of a small grid for each body.
+        Measure the forces a second time, by the momentum balance of control volumes
+        (:mod:`flowsim.measure.control_volumes`). On, because it tells whether forces can be trusted, and takes no
+        longer than a step of a small grid for each body.
     title
         Written above the pictures, with the Reynolds number.
     shown

@@ -14,7 +14,7 @@ SETTLING_SWEEPS = 10
 
 Array = Any
 Look = Callable[[Array], None]
-"""What measures at the end of a step; it is called with the flags of the simulations that take part."""
+"""What works before or measures after a step; it is called with the flags of the simulations that take part."""
 
 
 class Method(NamedTuple):
@@ -43,9 +43,11 @@ def method_of(integrator: str, cfl: float | None, penalty: float) -> Method:
     return method
 
 
-def begin_step(flow: DeviceState, method: Method) -> None:
-    """Take the first half of a step: its size, and the velocity but for bodies and pressure."""
+def begin_step(flow: DeviceState, method: Method, damp: Look | None = None) -> None:
+    """Take the first half of a step: its size, damping, and the velocity but for bodies and pressure."""
     choose_time_step(flow, method)
+    if damp is not None:
+        damp(flow.running)
     predict(flow)
 
 

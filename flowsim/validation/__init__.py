@@ -18,6 +18,7 @@ from flowsim.validation import (
     cylinder,
     driven,
     free_bodies,
+    growth,
     impulsive,
     mounted,
     open_sides,
@@ -54,6 +55,10 @@ CASES: dict[str, tuple[str, Case]] = {
         )
         for number in cylinder.SHEDDING_VALUES
     },
+    "growth": (
+        "Steady flow past a cylinder at Re 100, and the growth of what sheds from it",
+        growth.growth,
+    ),
     **{
         f"pinball-{number}": (
             f"Three cylinders in a triangle, the fluidic pinball, at Re {number}",

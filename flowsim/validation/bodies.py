@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from flowsim.bodies import Body, Disk, Ellipse, HalfDisk, SignedDistance
 from flowsim.bodies.motions import oscillation, rotation
 from flowsim.boundary import Sides
-from flowsim.forces import ControlVolumes
 from flowsim.grid import Grid
+from flowsim.measure.control_volumes import ControlVolumes
 from flowsim.simulation import Simulation
 from flowsim.validation.cylinder import CHANNEL
 from flowsim.validation.result import (

@@ -129,10 +129,10 @@ belongs to boxes that end.
 """
 
 
-def wake_length(sim: Simulation) -> float:
-    """Distance from the rear of a disk to where u on the axis changes sign, in D; NaN where it does not."""
+def wake_length(sim: Simulation, reach: float = 4.0) -> float:
+    """Distance from the rear of a disk to where u on the axis changes sign, in D; NaN beyond ``reach``."""
     (x, y), radius = sim.body_state.position[0, 0], sim.bodies[0].semi_axes[0]
-    s = np.linspace(0.05, 4.0, 400)
+    s = np.linspace(0.05, reach, round(100 * reach))
     points = np.stack([x + radius + s, np.full_like(s, y)], axis=-1)
     u = sim.sample_velocity(points[None])[0, :, 0]
     ahead = np.flatnonzero((u[:-1] < 0) & (u[1:] >= 0))

@@ -68,6 +68,7 @@ PROVENANCE = {
         "order",
         "endless-channel",
         "kolmogorov",
+        "growth",
         "side-heated-1e4",
         "onset",
         "rayleigh-benard",

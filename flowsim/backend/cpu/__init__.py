@@ -8,6 +8,7 @@ the bit, on any number of threads.
 
 from flowsim.backend.cpu.bodies import bend, cover, follow_light_bodies, penalize, sense
 from flowsim.backend.cpu.clock import begin_step, end_step
+from flowsim.backend.cpu.damping import damp
 from flowsim.backend.cpu.device import Device
 from flowsim.backend.cpu.far_field import far_field
 from flowsim.backend.cpu.flow import copy_velocity, correct, divergence, find_speed, predict, sample
@@ -36,6 +37,7 @@ __all__ = [
     "cores",
     "correct",
     "cover",
+    "damp",
     "divergence",
     "end_step",
     "far_field",

@@ -6,6 +6,7 @@ the device, and nothing allocates, so that a sequence of sweeps can be captured 
 
 from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, sense
 from flowsim.backend.cuda.clock import begin_step, end_step
+from flowsim.backend.cuda.damping import damp
 from flowsim.backend.cuda.device import Device
 from flowsim.backend.cuda.far_field import far_field
 from flowsim.backend.cuda.flow import (
@@ -40,6 +41,7 @@ __all__ = [
     "copy_velocity",
     "correct",
     "cover",
+    "damp",
     "divergence",
     "end_step",
     "far_field",
