@@ -55,11 +55,11 @@ def growth(effort: Effort) -> Result:
 
 def _steady_flow(effort: Effort) -> list[Row]:
     sim = _simulation(
-        effort.choose((30, 20), (24, 12)), effort.choose(20, 8), STREAM, (100.0,), effort
+        effort.choose((30, 20), (24, 12)), effort.choose(16, 8), STREAM, (100.0,), effort
     )
     _settle(sim, effort)
     drag, setup = 2 * float(sim.body_state.force[0, 0, 0]), Setup.of(sim)
-    allowed = effort.choose((0.02, 0.03), (0.05, 0.15))
+    allowed = effort.choose((0.02, 0.05), (0.05, 0.15))
     return [
         compare(
             "C_D of the steady flow at Re 100", drag, (1.056, 1.077), allowed[0], setup, _UNBOUNDED
@@ -71,7 +71,7 @@ def _steady_flow(effort: Effort) -> list[Row]:
 def _onset(effort: Effort) -> list[Row]:
     """Return the Reynolds number at which the growth rate is zero, by a line through two."""
     sim = _simulation(
-        effort.choose((40, 20), (20, 10)), effort.choose(12, 8), STREAM, AROUND, effort
+        effort.choose((30, 20), (20, 10)), effort.choose(12, 8), STREAM, AROUND, effort
     )
     _settle(sim, effort)
     modes = leading_modes(sim, tolerance=3e-4)
