@@ -101,6 +101,7 @@ def test_a_batch_on_any_number_of_threads_is_its_simulations_alone_to_the_bit(
 ) -> None:
     """Also where they take turns because there are fewer than threads, and share the rows of the last one."""
     monkeypatch.setattr("flowsim.backend.cpu.program.CELLS_AT_ONCE", 3 * 48 * 48)
+    monkeypatch.setattr("flowsim.backend.cpu.program.TURN", 1e-3)
     monkeypatch.setattr("flowsim.backend.cpu.program.TRY_AGAIN", 2)
     everyone = list(range(5))
     batch = end_at_different_times(threads, everyone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
 import time
@@ -20,13 +21,17 @@ from flowsim.backend.cpu.compiling import Call, recording
 from flowsim.backend.cpu.object_code import address
 
 CELLS_AT_ONCE = 2**19
-"""Cell-updates, a few milliseconds of them, after which a compiled loop returns to Python, which may be interrupted."""
+"""Cell-updates, a few milliseconds of them, after which a thread with a simulation of its own returns to Python."""
+TURN = 0.05
+"""Seconds, about, after which threads that share a simulation return to Python, which may be interrupted."""
 MOST_THREADS = 256
 """Of a simulation, and of a process beside those that wait."""
 BLOCKS_A_THREAD = 2
 """In a simulation that threads share: a thread that is late leaves its share to the others."""
-TRY_AGAIN = 64
-"""After so many turns the slower of one thread and several is tried again."""
+TRIAL = 0.1
+"""Part of a turn for which the slower of one thread and several is tried again."""
+TRY_AGAIN = 50
+"""How much longer than a trial the faster goes on before the next."""
 
 
 class Program:
@@ -98,13 +103,12 @@ class Program:
                         waiting.append((b, left))
                         break
 
-        with _others(work, range(1, threads)):
-            try:
-                work(0)
-            except BaseException:
-                interrupted.set()
-                waiting.clear()
-                raise
+        def stop() -> None:
+            interrupted.set()
+            waiting.clear()
+
+        with _others(work, range(1, threads), stop):
+            work(0)
 
     def _together(self, b: int, active: NDArray[np.bool_], steps: int | None) -> None:
         """Let threads share the rows of one simulation, as long as that is faster than one thread alone."""
@@ -112,23 +116,18 @@ class Program:
         program = self._table.ctypes.data, len(self._table), b
         board = np.zeros(loops.BOARD, np.int64)
         while left > 0 and active[b]:
-            threads, most, began = (
-                self._pace.choice(),
-                min(left, self._at_once),
-                time.perf_counter(),
-            )
+            threads, most = self._pace.next_turn()
+            most, began = min(left, most), time.perf_counter()
             if threads == 1:
                 done = loops.run(*program, 0, most, flag)
             else:
                 blocks = BLOCKS_A_THREAD * threads
                 board[loops.TICKET] = loops.NOTHING
                 assist = functools.partial(self._assist, (*program, blocks), board)
-                with _others(assist, range(1, threads)):
-                    try:
-                        done = loops.lead(*program, blocks, most, flag, board.ctypes.data)
-                    finally:
-                        board[loops.TICKET] = loops.CLOSED
-            self._pace.note(threads, (time.perf_counter() - began) / done)
+                close = functools.partial(board.__setitem__, loops.TICKET, loops.CLOSED)
+                with _others(assist, range(1, threads), close):
+                    done = loops.lead(*program, blocks, most, flag, board.ctypes.data)
+            self._pace.note(threads, time.perf_counter() - began, done)
             left -= done
 
     def _assist(self, program: tuple[int, ...], board: NDArray[np.int64], worker: int) -> None:
@@ -136,35 +135,49 @@ class Program:
 
 
 class Pace:
-    """Whether several threads take a simulation through a step faster than one, as last seen.
+    """How fast one thread and several take a simulation through a step, as last seen.
 
-    Beside other work they may not: one that has no core is waited for.
+    Beside other work several may be slower: one that has no core is waited for.
     """
 
     def __init__(self, threads: int) -> None:
         self._seconds = {threads: 0.0, 1: 0.0}
-        self._turns = 0
+        self._until_trial = 0.0
 
-    def choice(self) -> int:
-        """Return how many threads are to take the next turn."""
-        self._turns += 1
-        take = max if self._turns % TRY_AGAIN == 0 else min
-        return take(self._seconds, key=self._seconds.__getitem__)
+    def next_turn(self) -> tuple[int, int]:
+        """Return how many threads are to take the next turn, and through how many steps."""
+        threads, other = sorted(self._seconds, key=self._seconds.__getitem__)
+        length = TURN
+        if self._until_trial <= 0.0:
+            threads, length = other, TRIAL * TURN
+            self._until_trial = TRY_AGAIN * max(length, self._seconds[other])
+        step = self._seconds[threads]
+        return threads, max(1, int(length / step)) if step else 1
 
-    def note(self, threads: int, seconds: float) -> None:
-        """Note how long a step took."""
-        before = self._seconds[threads] or seconds
-        self._seconds[threads] = 0.5 * (before + seconds)
+    def note(self, threads: int, seconds: float, steps: int) -> None:
+        """Note how long steps took: that it is faster is believed at once, that it is slower by half."""
+        self._until_trial -= seconds
+        before, now = self._seconds[threads] or math.inf, seconds / steps
+        self._seconds[threads] = min(now, 0.5 * (before + now))
 
 
 @contextmanager
-def _others(work: Callable[[int], None], workers: range) -> Iterator[None]:
-    """Let workers of these numbers work in other threads, if any are free, and wait for them at the end."""
+def _others(
+    work: Callable[[int], None], workers: range, stop: Callable[[], None]
+) -> Iterator[None]:
+    """Let workers of these numbers work in other threads, if any are free, and wait for them at the end.
+
+    If that is an exception, they are told to ``stop``, without which they might never end.
+    """
     futures = []
-    with suppress(RuntimeError):  # no thread begins anything any more when the interpreter ends
-        futures += [_pool(os.getpid()).submit(work, worker) for worker in workers]
     try:
+        with suppress(RuntimeError):  # no thread begins anything any more when the interpreter ends
+            for worker in workers:
+                futures.append(_pool(os.getpid()).submit(work, worker))
         yield
+    except BaseException:
+        stop()
+        raise
     finally:
         for future in futures:
             if not future.cancel():
