@@ -12,6 +12,7 @@ from numba import njit
 
 from flowsim.backend.cpu import flow
 from flowsim.backend.cpu.compiling import OPTIONS, Task
+from flowsim.backend.cpu.room import PLACE_COLUMNS, ROW_SUMS, Room
 from flowsim.kernels.layout import CLOCK_COLUMNS, FLAGS
 from flowsim.kernels.records import Box, Clock, Fields
 
@@ -232,8 +233,9 @@ def predicted() -> str:
     clock = Clock(np.ones((1, CLOCK_COLUMNS)), steps, flags)
     nothing = np.zeros(2)
     box = Box(0.1, np.zeros(4, np.int64), np.zeros((1, 4, 2, 36), np.float32), nothing, nothing)
-    rows = np.zeros((1, 5, 48), np.float32)
+    bodies = np.zeros((0, PLACE_COLUMNS)), np.zeros((0, 16, ROW_SUMS))
+    room = Room(np.zeros((1, 5, 48), np.float32), *bodies)
     predict = njit(**OPTIONS)(flow.predict.__wrapped__)
-    predict(Task(0, 0, 1, 0), fields, clock, box, rows)
+    predict(Task(0, 0, 1, 0), fields, clock, box, room)
     (text,) = predict.inspect_llvm().values()
     return text

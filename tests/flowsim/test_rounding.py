@@ -8,6 +8,7 @@ import pytest
 from flowsim import Disk, Ellipse, Grid, Simulation
 from flowsim.backend import cpu
 from flowsim.backend.cpu.device import CACHE_LINE, MARGIN
+from flowsim.backend.cpu.room import PLACE_COLUMNS, ROW_SUMS, Room
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS
 from flowsim.kernels.layout import CLOCK_COLUMNS, DT, FLAGS, RATIO, SPEED, VISCOSITY
@@ -53,7 +54,8 @@ def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]
     time = Clock(clock, np.zeros(1, np.int64), np.ones((FLAGS, 1), np.bool_))
     box = Box(h, sides, a["given"], np.zeros(2), np.zeros(2))
     cpu.fill_ghosts(active, fields, box)
-    cpu.predict(active, fields, time, box, a["rows"])
+    room = Room(a["rows"], np.zeros((0, PLACE_COLUMNS)), np.zeros((0, NX, ROW_SUMS)))
+    cpu.predict(active, fields, time, box, room)
     cpu.predict_open_sides(active, fields, time, box)
     cpu.update_sides(active, fields, time, box)
     cpu.divergence(active, fields.new_u, fields.new_v, fields.phi, sides)

@@ -6,7 +6,7 @@ simulation is shared among them, block by block of its rows. A simulation in a b
 the bit, on any number of threads.
 """
 
-from flowsim.backend.cpu.bodies import bend, cover, follow_light_bodies, penalize, sense
+from flowsim.backend.cpu.bodies import bend, cover, sense
 from flowsim.backend.cpu.clock import begin_step, end_step
 from flowsim.backend.cpu.damping import damp
 from flowsim.backend.cpu.device import Device
@@ -21,6 +21,7 @@ from flowsim.backend.cpu.heat import (
     lift,
 )
 from flowsim.backend.cpu.jets import balance_jets, subtract_sources
+from flowsim.backend.cpu.penalty import follow_light_bodies, penalize
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
 from flowsim.backend.cpu.recording import look, record

@@ -14,6 +14,7 @@ from flowsim.backend.cpu.far_field import FarField
 from flowsim.backend.cpu.loops import LOOPS
 from flowsim.backend.cpu.precompile import compile_ahead
 from flowsim.backend.cpu.program import BLOCKS_A_THREAD, MOST_THREADS, Program
+from flowsim.backend.cpu.room import PLACE_COLUMNS, ROW_SUMS, Room
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import Grid
 from flowsim.kernels.far_field import (
@@ -97,9 +98,14 @@ class Device:
         """Return room for the largest speed of each block."""
         return self.zeros((batch, BLOCKS_A_THREAD * self.threads), dtype)
 
-    def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> Array:
-        """Return room for a few rows of each thread, which the sweeps need beside the fields."""
-        return self.zeros((self.threads, 5, grid.ny + 16), dtype)
+    def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> Room:
+        """Return room for a few rows of each thread, and for what is found of the bodies."""
+        bodies = batch if len(table.order) else 0
+        return Room(
+            rows=self.zeros((self.threads, 5, grid.ny + 16), dtype),
+            places=self.zeros((bodies, PLACE_COLUMNS), np.float64),
+            sums=self.zeros((bodies, grid.nx, ROW_SUMS), np.float64),
+        )
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
         """Return room for what the far field needs, with points ``spacing`` cells apart."""

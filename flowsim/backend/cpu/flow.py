@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from flowsim.backend.cpu.compiling import Task, divided, row_loop, rows_of, sweep
+from flowsim.backend.cpu.room import Room
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, TOP
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.cell import (
@@ -75,11 +76,10 @@ def _advance_row(
 
 
 @divided
-def predict(task: Task, fields: Fields, clock: Clock, box: Box, rows: Array) -> None:
+def predict(task: Task, fields: Fields, clock: Clock, box: Box, room: Room) -> None:
     """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
 
-    The rates of the previous step make way for those of this one. ``rows`` (workers, 5, n) is room for rows of fluxes,
-    n > ny + 1.
+    The rates of the previous step make way for those of this one.
     """
     u, v, p, h, sides = fields.u, fields.v, fields.pressure, box.h, box.sides
     new_u, new_v, old_u, old_v = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
@@ -93,7 +93,7 @@ def predict(task: Task, fields: Fields, clock: Clock, box: Box, rows: Array) -> 
     dt, nu = now[DT], now[VISCOSITY]
     step, r, nu_per_h, dth = real(dt), real(now[RATIO]), real(nu / h), real(dt / h)
     ub, vb, pb = u[b], v[b], p[b]
-    fluxes = rows[task.worker]
+    fluxes = room.rows[task.worker]
     across = fluxes[4]
     start, stop = rows_of(task, 0, nx)
     k = start + G

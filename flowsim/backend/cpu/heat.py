@@ -9,6 +9,7 @@ import numpy as np
 
 from flowsim.backend.cpu.compiling import Task, divided, row_loop, rows_of, sweep
 from flowsim.backend.cpu.flow import flux_along_row, flux_between_rows
+from flowsim.backend.cpu.room import Room
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import body_distance, locate_body, wrapped
@@ -74,16 +75,16 @@ def _lift_row(
 
 @divided
 def advance_temperature(
-    task: Task, fields: Fields, heat: Heat, clock: Clock, box: Box, rows: Array
+    task: Task, fields: Fields, heat: Heat, clock: Clock, box: Box, room: Room
 ) -> None:
-    """Write to new_temperature what advection and diffusion make of the temperature; ``rows`` as for the velocity."""
+    """Write to new_temperature what advection and diffusion make of the temperature."""
     temperature, b, h = heat.temperature, task.b, box.h
     real = temperature.dtype.type
     nx, ny = fields.pressure.shape[1], fields.pressure.shape[2]
     now, per_12, per_h = clock.columns[b], real(1.0 / 12.0), real(1.0 / h)
     step, ratio, way = real(now[DT]), real(now[RATIO]), real(now[DIFFUSIVITY] / h)
     u, v, t = fields.u[b], fields.v[b], temperature[b]
-    fluxes = rows[task.worker]
+    fluxes = room.rows[task.worker]
     across = fluxes[4]
     start, stop = rows_of(task, 0, nx)
     k = start + G

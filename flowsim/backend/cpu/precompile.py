@@ -25,7 +25,7 @@ import filelock
 from flowsim.backend.cpu.object_code import CACHE_FOLDER, Need, keep
 
 LONGEST_FIRST = (
-    "penalize",
+    "claim",
     "transform",
     "fill_ghosts",
     "far_field",
