@@ -17,7 +17,7 @@ from cases.bank import Development, load_or_build, with_bodies
 from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
-from flowsim import Jet, Sides, Simulation, Temperature
+from flowsim import Contact, Jet, Sides, Simulation, Temperature
 from flowsim.bodies import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.render.fields import Outline, Scene, outline
@@ -95,6 +95,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         self.simulation: Simulation = self.build(batch)
         if self.alive_box is not None:
             self.simulation.fences[:, list(self.agent_bodies)] = self.alive_box
+        self.simulation.ending_contacts[:, list(self.agent_bodies)] = self.ending_contact
         self.loads = Loads(self.simulation)
         self._bind_sensors()
         self._impulsive: dict[str, Any] | None = None
@@ -138,6 +139,11 @@ class FlowTask(ABC, Generic[OptionsT]):
     def agent_bodies(self) -> Sequence[int]:
         """The bodies that are agents: none (a task of control), one, or several, each of which acts for itself."""
         return ()
+
+    @property
+    def ending_contact(self) -> Contact:
+        """What ends an episode when a body of an agent touches it: the box, another body, or both."""
+        return Contact.NONE
 
     @property
     def stop(self) -> Callable[[Simulation], BoolArray] | None:

@@ -127,6 +127,9 @@ class Simulation(State):
     fences : (B, K, 4) float64
         x0, x1, y0, y1 within which the reference point of a body must stay for :meth:`advance` to go on; endless
         unless written.
+    ending_contacts : (B, K) float64
+        What a body must not touch for :meth:`advance` to go on, a sum of :class:`~flowsim.bodies.table.Contact`; 0
+        unless written.
     sensed : (B, n, 2) float64
         Velocity of the flow at the n sensors, brought up to date by :meth:`advance`, :meth:`settle` and :meth:`sense`.
     jet_flow_rates : (B, J) float64
@@ -317,7 +320,7 @@ class Simulation(State):
         active: BoolArray | None = None,
         stop: Callable[[Simulation], BoolArray] | None = None,
     ) -> BoolArray:
-        """Step until every active simulation has advanced by ``duration``, or a body has left its fence.
+        """Step until every active simulation has advanced by ``duration``, or a body stops it at a fence or a contact.
 
         Parameters
         ----------
@@ -343,7 +346,7 @@ class Simulation(State):
                     stopped |= running & stop(self)
                     self._running &= ~stopped
             self.sense()
-        return stopped | self._outside
+        return stopped | self._stopped
 
     def advance_steps(self, steps: int) -> None:
         """Take a number of steps, each of its own size."""
@@ -374,7 +377,7 @@ class Simulation(State):
         for instrument in self.instruments:
             instrument.collect()
         unfinished: BoolArray = self.time < self._until - 1e-9
-        return unfinished & ~self.diverged & ~self._outside
+        return unfinished & ~self.diverged & ~self._stopped
 
     @contextmanager
     def _on_the_device(self) -> Iterator[None]:
@@ -395,7 +398,7 @@ class Simulation(State):
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
         self._check_jets()
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
-        self._outside[:] = False
+        self._stopped[:] = False
         self._until[:] = until
 
     def _step_once(self) -> None:

@@ -13,7 +13,7 @@ and `SwimmerSchoolVectorEnv` a batch of schools in one simulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -28,7 +28,7 @@ from cases.flow_task import Flow, FlowTask
 from cases.loads import BoolArray, FloatArray
 from cases.options import TaskOptions
 from cases.sensors import Computed, Sensor
-from flowsim import Contact, Grid, Sides, Simulation
+from flowsim import Contact, Grid, Sides
 from flowsim.bodies.swimmers import carangiform, slender
 from flowsim.kernels.midline import PHASE, TWIST, WORK
 
@@ -96,11 +96,6 @@ def formation(options: SchoolOptions) -> FloatArray:
     return np.asarray(found - found.mean(axis=0))
 
 
-def _any_touch(sim: Simulation) -> BoolArray:
-    """Return in which simulations a body touches another one, shape (B,)."""
-    return np.asarray(((sim.body_state.contact & Contact.BODY) > 0).any(axis=1))
-
-
 class School(FlowTask[SchoolOptions]):
     """The task; all bodies are agents. What they observe and do: `SwimmerSchool`."""
 
@@ -128,9 +123,9 @@ class School(FlowTask[SchoolOptions]):
         return formation(self.options) + 0.5 * np.array(self.options.box)
 
     @property
-    def stop(self) -> Callable[[Simulation], BoolArray]:
+    def ending_contact(self) -> Contact:
         """Contact of two swimmers ends the episode."""
-        return _any_touch
+        return Contact.BODY
 
     def flow(self) -> Flow:
         """Return the school in still water."""

@@ -13,8 +13,8 @@ where there is none."""
 CLOCK_COLUMNS = 7
 
 # rows of flags (3, B)
-RUNNING, DIVERGED, OUTSIDE = range(3)
-"""Whether a simulation goes on, has blown up, and has a body beyond its fence."""
+RUNNING, DIVERGED, STOPPED = range(3)
+"""Whether a simulation goes on, has blown up, and was stopped by a fence or a contact."""
 FLAGS = 3
 
 # traits (K, 10): what a body is
@@ -31,7 +31,7 @@ entries a side of that has."""
 FREELY, HOLDS_X, HOLDS_Y, HOLDS_ANGLE, SPRUNG = 1, 2, 4, 8, 16
 """How free a body is, the sum of these: it moves; its x, y, angle are held; it has springs."""
 
-# states (B, K, 41): where bodies are and what acts on them
+# states (B, K, 42): where bodies are and what acts on them
 X, Y, ANGLE, VX, VY, SPIN = range(6)
 """Reference point and angle, and their rates."""
 VX_BEFORE, VY_BEFORE, SPIN_BEFORE, ANGLE_BEFORE = range(6, 10)
@@ -49,4 +49,6 @@ WORK = 31
 """That the fluid has done on the body."""
 STIFFNESS, DAMPING, REST = 32, 35, 38
 """Of the springs and dampers of a body, three columns each: along x and y, and rotation."""
-STATE_COLUMNS = 41
+ENDING_CONTACT = 41
+"""Contacts that stop the simulation, a sum of :class:`~flowsim.bodies.table.Contact`."""
+STATE_COLUMNS = 42

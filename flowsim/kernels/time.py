@@ -12,17 +12,18 @@ from flowsim.kernels.layout import (
     DIFFUSIVITY,
     DIVERGED,
     DT,
+    ENDING_CONTACT,
     FORCE_X,
     FORCE_Y,
     IMPULSE_TORQUE,
     IMPULSE_X,
     IMPULSE_Y,
-    OUTSIDE,
     RATIO,
     RUNNING,
     SPEED,
     SPIN,
     SPIN_BEFORE,
+    STOPPED,
     TIME,
     TORQUE,
     UNTIL,
@@ -112,10 +113,10 @@ def note_speed(b: int, fastest: float, clock: Clock) -> None:
 
 
 @device_function
-def end(b: int, clock: Clock, bodies: Array) -> None:
-    """Let time go by, add up the forces, and stop at the end of the time, at a fence, or after a blow-up.
+def end(b: int, clock: Clock, bodies: Array, contact: Array) -> None:
+    """Let time go by, add up the forces, and stop at the end of the time, at a fence, at a contact, or after a blow-up.
 
-    ``bodies`` are the states of the bodies of all simulations.
+    ``bodies`` are the states of the bodies of all simulations, ``contact`` (B, K) what they touch.
     """
     columns, flags = clock.columns, clock.flags
     step = columns[b, DT]
@@ -125,7 +126,9 @@ def end(b: int, clock: Clock, bodies: Array) -> None:
         body = bodies[b, k]
         x, y = body[X], body[Y]
         if not (body[X_LOW] <= x <= body[X_HIGH] and body[Y_LOW] <= y <= body[Y_HIGH]):
-            flags[OUTSIDE, b] = True
+            flags[STOPPED, b] = True
+        if contact[b, k] & int(body[ENDING_CONTACT]):
+            flags[STOPPED, b] = True
         fx, fy, torque = body[FORCE_X], body[FORCE_Y], body[TORQUE]
         # a simulation that has blown up adds nothing rather than infinity
         if math.isfinite(fx) and math.isfinite(fy) and math.isfinite(torque):
@@ -142,4 +145,4 @@ def end(b: int, clock: Clock, bodies: Array) -> None:
                 )
             )
     late = columns[b, TIME] >= columns[b, UNTIL] - 1e-9
-    flags[RUNNING, b] = not (flags[DIVERGED, b] or flags[OUTSIDE, b] or late)
+    flags[RUNNING, b] = not (flags[DIVERGED, b] or flags[STOPPED, b] or late)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flowsim import Disk, Ellipse, Grid, Sides, Simulation
+from flowsim import Contact, Disk, Ellipse, Grid, Sides, Simulation
 from flowsim.backend.host.arrays import memory_needed
 
 
@@ -22,6 +22,15 @@ def test_a_body_that_leaves_its_fence_stops_its_simulation_alone(tiny: bool) -> 
     assert stopped.tolist() == [True, False]
     assert sim.time[0] < 0.15
     assert sim.time[1] == pytest.approx(0.15)
+    assert sim.steps[0] == 1 < sim.steps[1]
+
+
+def test_a_body_that_touches_the_box_stops_its_simulation_alone(tiny: bool) -> None:
+    sim = make(tiny)
+    sim.body_state.position[0, 0] = (0.4, 1.0)  # it reaches over the inflow
+    sim.settle()
+    sim.ending_contacts[:] = Contact.BOX
+    assert sim.advance(0.15).tolist() == [True, False]
     assert sim.steps[0] == 1 < sim.steps[1]
 
 

@@ -322,3 +322,41 @@ def test_a_restart_of_a_light_body_goes_on_to_the_bit() -> None:
     np.testing.assert_array_equal(first.body_state.velocity, second.body_state.velocity)
     first.reset()
     assert not first.body_state.fluid_acceleration.any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_contact_stops_a_flow_as_a_look_after_every_step_does(threads: int) -> None:
+    """The second of three stones falls on the first, the third on the ground; in the other flow nobody looks."""
+
+    def stones() -> Simulation:
+        bodies = [
+            Disk(center=(1.0, 1.0), diameter=0.5),
+            Disk(center=(1.1, 1.9), diameter=0.5, density=2.0, motion="free"),
+            Disk(center=(3.0, 0.5), diameter=0.5, density=2.0, motion="free"),
+        ]
+        return Simulation(
+            Grid(64, 48, 1 / 16),
+            Sides.all("no_slip"),
+            bodies,
+            viscosity=0.01,
+            batch=3,
+            stream=(0.0, 0.0),
+            gravity=(0.0, -1.0),
+            threads=threads,
+        )
+
+    wanted = np.array([Contact.BOX, Contact.BODY, Contact.NONE])
+
+    def touches(flows: Simulation) -> np.ndarray:
+        return ((flows.body_state.contact & wanted[:, None]) > 0).any(axis=1)
+
+    looked, told = stones(), stones()
+    told.ending_contacts[:] = wanted[:, None]
+    stopped = looked.advance(3.0, stop=touches)
+    assert stopped.tolist() == [True, True, False]
+    assert told.advance(3.0).tolist() == stopped.tolist()
+    assert looked.steps[0] != looked.steps[1]
+    for b in range(3):
+        one, other = looked.get_state(b), told.get_state(b)
+        for name, array in one.items():
+            np.testing.assert_array_equal(array, other[name], err_msg=name)

@@ -30,4 +30,4 @@ def begin_step(
 def end_step(task: Task, clock: Clock, bodies: Bodies) -> None:
     """See :func:`flowsim.kernels.time.end`."""
     b = task.b
-    end(b, clock, bodies.state)
+    end(b, clock, bodies.state, bodies.contact)

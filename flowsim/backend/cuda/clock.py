@@ -30,10 +30,10 @@ def _begin(
 
 
 @Kernel
-def _end(active: Array, clock: Clock, state: Array) -> None:
+def _end(active: Array, clock: Clock, state: Array, contact: Array) -> None:
     b = cuda.grid(1)
     if b < active.size and active[b]:
-        end(b, clock, state)
+        end(b, clock, state, contact)
 
 
 def begin_step(
@@ -53,4 +53,5 @@ def begin_step(
 
 def end_step(active: Array, clock: Clock, bodies: Bodies) -> None:
     """See :func:`flowsim.kernels.time.end`."""
-    _end.launch((math.ceil(len(active) / THREADS),), (THREADS,), active, clock, bodies.state)
+    blocks = (math.ceil(len(active) / THREADS),)
+    _end.launch(blocks, (THREADS,), active, clock, bodies.state, bodies.contact)

@@ -36,6 +36,7 @@ from flowsim.kernels.layout import (
     CLOCK_COLUMNS,
     DIFFUSIVITY,
     DT,
+    ENDING_CONTACT,
     FLAGS,
     FREE,
     FREELY,
@@ -253,10 +254,11 @@ class Arrays:
         clock, flags, self._states = host["clock"], host["flags"], host["state"]
         self.time, self.dt, self._until = clock[:, TIME], clock[:, DT], clock[:, UNTIL]
         self._speed, self.viscosity = clock[:, SPEED], clock[:, VISCOSITY]
-        self._running, self.diverged, self._outside = flags
+        self._running, self.diverged, self._stopped = flags
         self.body_state = BodyState.of(self._states, host["contact"])
         self.fences = self._states[..., X_LOW : Y_HIGH + 1]
         self.fences[:] = (-np.inf, np.inf, -np.inf, np.inf)
+        self.ending_contacts = self._states[..., ENDING_CONTACT]
         self.is_mounted = bool((self._table.kinds[:, FREE] > FREELY).any())
         self._springs = self._states[..., STIFFNESS : REST + 3]
         self._springs[:] = np.concatenate(springs_of(self.bodies), axis=-1)
