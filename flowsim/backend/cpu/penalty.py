@@ -126,6 +126,7 @@ def _whole_place(task: Task, place: Array, k: int) -> Place:
     return _rows_of_place(Task(task.b, 0, 1, task.worker), place, k)[0]
 
 
+# the records that the sweeps of a step share, and what is new in this one
 @divided
 def claim(
     task: Task,
@@ -160,6 +161,7 @@ def claim(
         note_moments(f, share, along_x, place, h, sums)
 
 
+# the records that the sweeps of a step share, and what is new in this one
 @sweep
 def answer(
     task: Task,

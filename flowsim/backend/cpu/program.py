@@ -155,7 +155,7 @@ class Pace:
         return threads, max(1, int(length / step)) if step else 1
 
     def note(self, threads: int, seconds: float, steps: int) -> None:
-        """Note how long steps took: that it is faster is believed at once, that it is slower by half."""
+        """Note how long steps took: the estimate falls at once to a shorter time, and halfway rises to a longer one."""
         self._until_trial -= seconds
         before, now = self._seconds[threads] or math.inf, seconds / steps
         self._seconds[threads] = min(now, 0.5 * (before + now))
