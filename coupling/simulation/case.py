@@ -14,6 +14,7 @@ from coupling.errors import ConfigError
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.simulation.measures import RecordSettings, StatisticsSettings
 from coupling.simulation.python_shapes import shape_from
+from coupling.simulation.temperature import TemperatureSettings
 from flowsim import (
     Body,
     Disk,
@@ -148,6 +149,7 @@ class _Moves(_Settings):
     motion: _Motions = (_Word(kind="fixed"),)
     held: tuple[_Degree, ...] = Field(default=(), description="degrees of freedom of a free body")
     springs: dict[_Degree, _Spring] = Field(default_factory=dict)
+    temperature: float | None = Field(default=None, description="that of the fluid unless given")
 
 
 class _DiskBody(_Disk, _Moves): ...
@@ -244,6 +246,7 @@ class CaseConfig(_Settings):
         default=None, description="held by the force, between periodic sides"
     )
     sides: _Sides = _Sides()
+    temperature: TemperatureSettings | None = None
     bodies: tuple[_Body, ...] = ()
     integrator: Literal["ab2", "euler"] = "ab2"
     cfl: float | None = Field(default=None, gt=0, le=1)
@@ -265,6 +268,8 @@ class CaseConfig(_Settings):
                 raise ValueError(
                     f"bodies.{k}.center = [{x:g}, {y:g}]: not in the box of {width:g} x {height:g}"
                 )
+            if body.temperature is not None and self.temperature is None:
+                raise ValueError(f"bodies.{k}.temperature needs the key temperature.diffusivity")
         for m, (x, y) in enumerate(self.probes):
             if not (0 <= x <= width and 0 <= y <= height):
                 raise ValueError(
@@ -291,6 +296,11 @@ class CaseConfig(_Settings):
                 bodies.append(_build_body(body, folder))
             except ValueError as error:
                 raise ValueError(f"bodies.{k}: {error}") from error
+        temperatures = {
+            k: body.temperature
+            for k, body in enumerate(self.bodies)
+            if body.temperature is not None
+        }
         simulation = Simulation(
             Grid(self.nx, self.ny, self.h),
             Sides(**self.sides.model_dump()),
@@ -300,6 +310,7 @@ class CaseConfig(_Settings):
             gravity=self.gravity,
             body_force=self.body_force,
             mean_velocity=self.mean_velocity,
+            temperature=None if self.temperature is None else self.temperature.build(temperatures),
             **self.model_dump(
                 include={
                     *("integrator", "cfl", "penalty", "dtype", "backend", "threads"),

@@ -19,7 +19,7 @@ from flowsim.io import (
     write_restart,
     write_whole,
 )
-from flowsim.render.quantities import Quantity
+from flowsim.render.quantities import TEMPERATURE, Quantity
 
 __all__ = ["ForceTable", "SimulationFiles", "parse_size"]
 
@@ -61,6 +61,8 @@ class SimulationFiles:
         shown: Sequence[Quantity] = (),
         measured: MeasuredFiles | None = None,
     ) -> None:
+        if simulation.heat is not None:
+            shown = [*shown, *(() if TEMPERATURE in shown else (TEMPERATURE,))]
         self._shown, self._measured = shown, measured
         self._output, self._begun, self._max_size, self._say = output, begun, max_size, say
         self._restart, self._restart_time = (

@@ -14,7 +14,7 @@ from flowsim.measure.files import require_xarray
 __all__ = ["MeasuredFiles", "RecordSettings", "StatisticsSettings"]
 
 _DIGITS = 17  # characters of a number in a table, with its comma
-_FIELDS = 10  # numbers a cell in a file of statistics
+_FIELDS, _HEAT_FIELDS = 10, 4  # numbers a cell in a file of statistics, and more with a temperature
 
 
 class _Settings(BaseModel):
@@ -115,7 +115,8 @@ class MeasuredFiles:
                 numbers = rows * len(instrument.columns())
                 total += 2 * (_DIGITS + (8 if self._netcdf else 0) + 8) * numbers
             elif isinstance(instrument, FieldStatistics):
-                total += 2 * 8 * (2 if self._netcdf else 1) * _FIELDS * cells
+                fields = _FIELDS + (0 if self._simulation.heat is None else _HEAT_FIELDS)
+                total += 2 * 8 * (2 if self._netcdf else 1) * fields * cells
         return total
 
     def begun_late(self) -> list[str]:

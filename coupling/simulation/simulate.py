@@ -77,7 +77,7 @@ def simulate(
     control_volumes
         Measure the forces a second time, by the momentum balance of control volumes
         (:mod:`flowsim.measure.control_volumes`). On, because it tells whether forces can be trusted, and takes no
-        longer than a step of a small grid for each body.
+        longer than a step of a small grid for each body. A flow with a temperature has none.
     title
         Written above the pictures, with the Reynolds number.
     shown
@@ -117,8 +117,12 @@ def simulate(
         raise ConfigError(
             f"--follow {follow}: this case has {len(simulation.bodies)} bodies, numbered from 0"
         )
-    if control_volumes:
+    if control_volumes and simulation.heat is None:
         simulation.measure_control_volumes()
+    elif control_volumes and simulation.bodies:
+        say(
+            "forces.csv has one measure: control volumes do not count the buoyancy of a temperature"
+        )
     name = "-".join(quantity.name for quantity in shown)
     films = [f"{name}.mp4", f"{name}.gif"]
     measured = MeasuredFiles(simulation, output, netcdf, duration)

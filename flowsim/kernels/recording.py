@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from flowsim.boundary import BOTTOM, LEFT, SIDES, TOP
 from flowsim.grid import GHOSTS as G
-from flowsim.kernels.cell import velocity_at
+from flowsim.kernels.cell import PERIODIC, velocity_at
 from flowsim.kernels.device_function import device_function
 from flowsim.kernels.layout import (
     ANGLE,
+    DIFFUSIVITY,
     DT,
     FORCE_X,
     FORCE_Y,
@@ -41,7 +43,7 @@ READY, REFERENCE = 10, 11
 """The last DUE that the host has not seen yet, and the static pressure of the stream then."""
 SCHEDULE_COLUMNS = 12
 
-# rows of a recording: of the flow, then of each body, then of each probe
+# rows of a recording: of the flow, then of each body and each probe; with a temperature, then of each side and probe
 ROW_TIME, ROW_DT, ROW_STEP, ROW_INTERVAL = range(4)
 FLOW_COLUMNS, BODY_COLUMNS, PROBE_COLUMNS = 4, 14, 3
 LOADS = 4
@@ -121,8 +123,8 @@ def pressure_in(u: Array, v: Array, p: Array, cell: Array, head: float) -> float
 
 
 @device_function
-def pressure_at(p: Array, x: float, y: float, h: float) -> float:
-    """Return the pressure at a point by bilinear interpolation between the centres of cells, not beyond them."""
+def at_centres(p: Array, x: float, y: float, h: float) -> float:
+    """Return a field at a point by bilinear interpolation between the centres of cells, not beyond them."""
     x = min(max(x / h - 0.5, 0.0), p.shape[0] - 1.0)
     y = min(max(y / h - 0.5, 0.0), p.shape[1] - 1.0)
     i, j = min(int(x), p.shape[0] - 2), min(int(y), p.shape[1] - 2)
@@ -183,4 +185,29 @@ def write_probe(
 ) -> None:
     """Write velocity and pressure at a probe of one flow to a row of a recording, from column ``at`` on."""
     out[at], out[at + 1] = velocity_at(u, v, point[0], point[1], h)
-    out[at + 2] = pressure_at(p, point[0], point[1], h) - reference
+    out[at + 2] = at_centres(p, point[0], point[1], h) - reference
+
+
+@device_function
+def mean_heat_flux(temperature: Array, side: int, kappa: float, h: float) -> float:
+    """Return the mean flux of temperature that diffuses into the box of one flow through a side, ghosts filled."""
+    t = temperature.T if side in (BOTTOM, TOP) else temperature
+    inside, beyond = (G, G - 1) if side in (LEFT, BOTTOM) else (t.shape[0] - G - 1, t.shape[0] - G)
+    total, n = 0.0, t.shape[1] - 2 * G
+    for m in range(G, G + n):
+        total += float(t[beyond, m]) - float(t[inside, m])
+    return kappa * total / (h * n)
+
+
+@device_function
+def write_side_and_probe(
+    number: int, probes: Array, temperature: Array, clock: Array, sides: Array, h: float, out: Array
+) -> None:
+    """Write the heat flux through a side or, from number 4 on, the temperature at a probe, to its column."""
+    if number >= SIDES:
+        point = probes[number - SIDES]
+        out[number] = at_centres(temperature[G:-G, G:-G], point[0], point[1], h)
+    elif sides[number] == PERIODIC:
+        out[number] = math.nan
+    else:
+        out[number] = mean_heat_flux(temperature, number, clock[DIFFUSIVITY], h)

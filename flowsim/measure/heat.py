@@ -50,8 +50,8 @@ def nusselt_number(flow: State, side: str) -> FloatArray:
     ValueError
         For sides that have no given or the same temperature, and a flow without a temperature.
     """
-    conduction = _conduction(flow, side)
-    return np.asarray(side_heat_flux(flow, side).mean(axis=1) / conduction)
+    conducted = conduction(flow, side)
+    return np.asarray(side_heat_flux(flow, side).mean(axis=1) / conducted)
 
 
 def volume_nusselt_number(flow: State, side: str) -> FloatArray:
@@ -78,7 +78,7 @@ def nusselt_profile(flow: State, side: str) -> FloatArray:
     ValueError
         As of :func:`nusselt_number`.
     """
-    conduction, number = _conduction(flow, side), _number(flow, side)
+    conducted, number = conduction(flow, side), _number(flow, side)
     flow.fill_ghosts()
     step.fill_temperature(flow._device_state, flow._device_state.everyone)
     along_x = bool(normal_to_x(number))
@@ -94,7 +94,7 @@ def nusselt_profile(flow: State, side: str) -> FloatArray:
     # those on the two sides count half
     total = carried.sum(axis=1) - 0.5 * (carried[:, 0] + carried[:, -1])
     sign = 1.0 if number % 2 == 0 else -1.0
-    return np.asarray(1.0 + sign * total / n / conduction[:, None])
+    return np.asarray(1.0 + sign * total / n / conducted[:, None])
 
 
 def _number(flow: State, side: str) -> int:
@@ -103,8 +103,8 @@ def _number(flow: State, side: str) -> int:
     return SIDE_NAMES.index(side)
 
 
-def _conduction(flow: State, side: str) -> FloatArray:
-    """Return the flux (B,) of conduction from a side to the opposite one."""
+def conduction(flow: State, side: str) -> FloatArray:
+    """Return the flux (B,) of conduction from a side to the opposite one, with the temperatures that they have now."""
     number = _number(flow, side)
     kinds = flow.to_host(flow._needs_heat().kinds)
     other = OPPOSITE[side]

@@ -1,14 +1,15 @@
-"""Time series of a simulation: loads and motion of its bodies, velocity and pressure at probes."""
+"""Time series of a simulation: loads and motion of its bodies, what passes at probes, heat through its sides."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flowsim.backend.step import fill_ghosts
+from flowsim.backend.step import fill_ghosts, fill_temperature
+from flowsim.boundary import SIDE_NAMES
 from flowsim.kernels.recording import (
     BODY_COLUMNS,
     FLOW_COLUMNS,
@@ -17,6 +18,7 @@ from flowsim.kernels.recording import (
     Log,
 )
 from flowsim.measure.files import save_arrays, to_dataset
+from flowsim.measure.heat import conduction
 from flowsim.measure.instrument import Instrument
 from flowsim.measure.spectra import strouhal_number
 
@@ -37,7 +39,22 @@ OF_A_BODY = (
 )
 OF_A_PROBE = ("velocity_x", "velocity_y", "pressure")
 """Names of the columns of a CSV file; those of bodies and probes with ``body0_`` or ``probe0_`` before."""
-DIMENSIONS = {"force": ("body", "axis"), "probe_velocity": ("probe", "axis")}
+DIMENSIONS = {
+    "flow": (),
+    "body": ("body",),
+    "probe": ("probe",),
+    "side": ("side",),
+    "heat": ("probe",),
+}
+"""Of the kinds of columns."""
+
+
+class _Section(NamedTuple):
+    """Columns of a row: from which on, how many bodies, probes or sides they are of, and how many each has."""
+
+    start: int
+    number: int
+    width: int
 
 
 class _Columns:
@@ -85,6 +102,11 @@ class Recorder(Instrument):
         By linear interpolation between faces.
     probe_pressure : (B, n, P)
         Over the static pressure of the stream (:func:`flowsim.measure.surface.stream_pressure`).
+    probe_temperature : (B, n, P)
+        Of a flow with a temperature.
+    heat_flux : (B, n, 4)
+        Likewise, the mean flux of temperature that diffuses into the box through the left, right, bottom and top side,
+        in units of U times that of temperature; NaN through periodic ones.
     probes : (P, 2)
 
     Flows of a batch that have fewer rows than others end with NaN.
@@ -102,6 +124,7 @@ class Recorder(Instrument):
     mean_force, mean_torque = _Columns("body", 10, 2), _Columns("body", 12)
     mean_power = _Columns("body", 13)
     probe_velocity, probe_pressure = _Columns("probe", 0, 2), _Columns("probe", 2)
+    heat_flux, probe_temperature = _Columns("side", 0), _Columns("heat", 0)
 
     def __init__(
         self,
@@ -114,7 +137,8 @@ class Recorder(Instrument):
     ) -> None:
         self.probes = _points(probes, flow.grid.size)
         device, bodies = flow._device, len(flow.bodies)
-        width = FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * len(self.probes)
+        self._heated = flow.heat is not None
+        self._sections, width = _sections(bodies, len(self.probes), self._heated)
         self._log = Log(
             probes=device.array(self.probes),
             sums=device.zeros((flow.batch, bodies, LOADS), np.float64),
@@ -130,6 +154,10 @@ class Recorder(Instrument):
         s = self._flow._device_state
         if len(self.probes):
             fill_ghosts(s)  # of all: one that has come to its end is measured, too
+        if s.heat is not None:
+            fill_temperature(s, s.everyone)
+            own = s.clock, s.heat.temperature, s.box, self._schedule, self._log
+            s.sweeps.record_temperature(active, *own, len(self._flow.bodies))
         s.sweeps.record(active, s.clock, s.fields, s.bodies, s.box.h, self._schedule, self._log)
 
     def collect(self) -> None:
@@ -177,6 +205,8 @@ class Recorder(Instrument):
             *OF_A_FLOW,
             *(f"body{k}_{name}" for k in bodies for name in OF_A_BODY),
             *(f"probe{m}_{name}" for m in probes for name in OF_A_PROBE),
+            *(f"heat_flux_{name}" for name in (SIDE_NAMES if self._heated else ())),
+            *(f"probe{m}_temperature" for m in (probes if self._heated else ())),
         ]
 
     def clear(self) -> None:
@@ -186,21 +216,17 @@ class Recorder(Instrument):
 
     def _part(self, kind: str, first: int, count: int) -> FloatArray:
         """Return columns of the flow, of all bodies or of all probes, padded with NaN to the most rows of a flow."""
+        if kind in ("side", "heat"):
+            self._flow._needs_heat()
         series = [self.rows(b) for b in range(self._flow.batch)]
         values = np.full((len(series), max(map(len, series)), series[0].shape[1]), np.nan)
         for b, rows in enumerate(series):
             values[b, : len(rows)] = rows
-        bodies = FLOW_COLUMNS + BODY_COLUMNS * len(self._flow.bodies)
-        if kind == "flow":
-            return values[..., first]
-        start, stop, width = (
-            (FLOW_COLUMNS, bodies, BODY_COLUMNS)
-            if kind == "body"
-            else (bodies, values.shape[-1], PROBE_COLUMNS)
-        )
-        count_of_them = (stop - start) // width
-        each = values[..., start:stop].reshape(*values.shape[:2], count_of_them, width)
-        return each[..., first] if count == 1 else each[..., first : first + count]
+        section = self._sections[kind]
+        part = values[..., section.start : section.start + section.number * section.width]
+        each = part.reshape(*values.shape[:2], section.number, section.width)
+        each = each[..., first] if count == 1 else each[..., first : first + count]
+        return each[..., 0] if kind == "flow" else each
 
     # --- what papers plot --------------------------------------------------------------------------------------------
 
@@ -229,28 +255,38 @@ class Recorder(Instrument):
             found.append(strouhal_number(time[late], lift[late]))
         return np.array(found)
 
+    def nusselt_number(self, side: str) -> FloatArray:
+        """Return the Nusselt number of a side in every row, :attr:`heat_flux` over that of conduction; shape (B, n).
+
+        Conduction is as of :func:`flowsim.nusselt_number`, with the temperatures that the sides have now.
+
+        Raises
+        ------
+        ValueError
+            As of :func:`flowsim.nusselt_number`.
+        """
+        conducted = conduction(self._flow, side)
+        return np.asarray(self.heat_flux[..., SIDE_NAMES.index(side)] / conducted[:, None])
+
     def arrays(self) -> dict[str, FloatArray]:
         """Return all series by their names, with ``probes``."""
-        names = [name for name, it in vars(Recorder).items() if isinstance(it, _Columns)]
         shown = [
             name
-            for name in names
-            if not name.startswith("probe_") or len(self.probes)
-            if vars(Recorder)[name].kind != "body" or self._flow.bodies
+            for name, it in vars(Recorder).items()
+            if isinstance(it, _Columns) and self._sections[it.kind].number
         ]
         return {name: getattr(self, name) for name in shown} | {"probes": self.probes}
 
     def to_xarray(self) -> xarray.Dataset:
-        """Return all series as a dataset with the dimensions flow, row, body, probe and axis.
+        """Return all series as a dataset with the dimensions flow, row, body, probe, side and axis.
 
         Raises
         ------
         RuntimeError
             Where xarray is not installed.
         """
-        inner = {"flow": (), "body": ("body",), "probe": ("probe",)}
         dimensions = {
-            name: ("flow", "row", *inner[it.kind], *(("axis",) if it.count > 1 else ()))
+            name: ("flow", "row", *DIMENSIONS[it.kind], *(("axis",) if it.count > 1 else ()))
             for name, it in vars(Recorder).items()
             if isinstance(it, _Columns)
         }
@@ -287,6 +323,22 @@ class Recorder(Instrument):
             lines += [first + ",".join(f"{value:.9g}" for value in row) for row in self.rows(b)]
         write_whole(path, ("\n".join(lines) + "\n").encode())
         return path
+
+
+def _sections(bodies: int, probes: int, heated: bool) -> tuple[dict[str, _Section], int]:
+    """Return where in a row each kind of columns is, and how many columns there are."""
+    parts = {
+        "flow": (1, FLOW_COLUMNS),
+        "body": (bodies, BODY_COLUMNS),
+        "probe": (probes, PROBE_COLUMNS),
+        "side": (len(SIDE_NAMES) if heated else 0, 1),
+        "heat": (probes if heated else 0, 1),
+    }
+    sections, start = {}, 0
+    for kind, (number, width) in parts.items():
+        sections[kind] = _Section(start, number, width)
+        start += number * width
+    return sections, start
 
 
 def _points(probes: ArrayLike, size: tuple[float, float]) -> FloatArray:

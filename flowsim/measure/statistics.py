@@ -21,6 +21,8 @@ FloatArray = NDArray[np.float64]
 
 PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1))
 """Of u, v and p, whose covariances are kept."""
+HEAT_PAIRS = ((3, 3), (0, 3), (1, 3))
+"""Those with the temperature, where there is one."""
 
 
 class FieldStatistics(Instrument):
@@ -51,6 +53,9 @@ class FieldStatistics(Instrument):
         Of the fluctuations about the mean.
     covariance : (B, nx, ny, 2, 2)
         <u_i' u_j'>, the Reynolds stresses over -rho; half of their trace is the kinetic energy of the fluctuations.
+    mean_temperature, rms_temperature : (B, nx, ny)
+    heat_covariance : (B, nx, ny, 2)
+        Of a flow with a temperature; the last one is <u_i' T'>.
 
     Fields of a flow without a measurement are NaN.
 
@@ -62,8 +67,9 @@ class FieldStatistics(Instrument):
 
     def __init__(self, flow: Simulation, *, every: float = 0.1, start: float | None = None) -> None:
         shape = flow.batch, flow.grid.nx, flow.grid.ny
-        self._mean = flow._device.zeros((3, *shape), np.float64)
-        self._products = flow._device.zeros((len(PAIRS), *shape), np.float64)
+        self._pairs = PAIRS if flow.heat is None else PAIRS + HEAT_PAIRS
+        self._mean = flow._device.zeros((3 if flow.heat is None else 4, *shape), np.float64)
+        self._products = flow._device.zeros((len(self._pairs), *shape), np.float64)
         self.duration, self.samples = np.zeros(flow.batch), np.zeros(flow.batch, np.int64)
         super().__init__(flow, every=every, start=start, pauses=True)
 
@@ -83,15 +89,17 @@ class FieldStatistics(Instrument):
         flow, (nx, ny) = self._flow, (self._flow.grid.nx, self._flow.grid.ny)
         u, v = flow.u[b], flow.v[b]
         x, y = slice(G, G + nx), slice(G, G + ny)
-        fields = (
+        fields = [
             0.5 * (u[x, y].astype(np.float64) + u[G + 1 : G + 1 + nx, y]),
             0.5 * (v[x, y].astype(np.float64) + v[x, G + 1 : G + 1 + ny]),
             flow.pressure[b].astype(np.float64) - level,
-        )
+        ]
+        if flow.heat is not None:
+            fields.append(flow.temperature[b][x, y].astype(np.float64))
         away = [field - mean[b] for field, mean in zip(fields, self._mean, strict=True)]
         for mean, difference in zip(self._mean, away, strict=True):
             mean[b] += share * difference
-        for product, (i, j) in zip(self._products, PAIRS, strict=True):
+        for product, (i, j) in zip(self._products, self._pairs, strict=True):
             product[b] += (weight * (1.0 - share)) * (away[i] * away[j])
 
     def get_state(self) -> dict[str, NDArray[Any]]:
@@ -140,13 +148,33 @@ class FieldStatistics(Instrument):
     @property
     def covariance(self) -> FloatArray:
         """Covariances of the components of the velocity; shape (B, nx, ny, 2, 2)."""
-        uu, vv, _, uv = (self._host(product, True) for product in self._products)
+        uu, vv, _, uv = (self._host(product, True) for product in self._products[: len(PAIRS)])
         return np.stack([np.stack([uu, uv], axis=-1), np.stack([uv, vv], axis=-1)], axis=-1)
+
+    @property
+    def mean_temperature(self) -> FloatArray:
+        """Mean temperature; shape (B, nx, ny)."""
+        self._flow._needs_heat()
+        return self._host(self._mean[3], False)
+
+    @property
+    def rms_temperature(self) -> FloatArray:
+        """Root mean square of the fluctuation of the temperature; shape (B, nx, ny)."""
+        self._flow._needs_heat()
+        return np.sqrt(self._host(self._products[len(PAIRS)], True))
+
+    @property
+    def heat_covariance(self) -> FloatArray:
+        """Covariances <u_i' T'> of velocity and temperature, the turbulent heat flux; shape (B, nx, ny, 2)."""
+        self._flow._needs_heat()
+        along = self._products[len(PAIRS) + 1 :]
+        return np.stack([self._host(product, True) for product in along], axis=-1)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return all fields by their names, with ``duration`` and ``samples``."""
         names = (
             "mean_velocity", "mean_pressure", "rms_velocity", "rms_pressure", "covariance", "duration", "samples",
+            *(() if self._flow.heat is None else ("mean_temperature", "rms_temperature", "heat_covariance")),
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
@@ -167,6 +195,9 @@ class FieldStatistics(Instrument):
             "covariance": (*field, "axis", "other_axis"),
             "duration": ("flow",),
             "samples": ("flow",),
+            "mean_temperature": field,
+            "rms_temperature": field,
+            "heat_covariance": (*field, "axis"),
         }
         places = {
             "x": (np.arange(grid.nx) + 0.5) * grid.h,

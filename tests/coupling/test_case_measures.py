@@ -4,6 +4,7 @@ import csv
 import re
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -179,3 +180,56 @@ density: 2, motion: free}"
     part = "{shape: python, file: shapes.py, function: ring, arguments: {radius: 0.5}, center: [0.2, 0.0]}"
     union = load_case(str(case), [f"bodies.0={{shape: union, center: [2, 1.5], parts: [{part}]}}"])
     assert union.bodies[0].area == pytest.approx(np.pi * (0.7**2 - 0.3**2), rel=0.01)
+
+
+HEATED = """
+nx: 16
+ny: 32
+h: 0.03125
+reynolds: 10
+stream: [0, 0]
+sides: {left: periodic, right: periodic, bottom: no_slip, top: no_slip}
+temperature: {diffusivity: 0.5, sides: {bottom: 2.0}, fluxes: {top: -0.25}, initial: 1.0}
+probes: [[0.25, 0.25]]
+record: {every: 0.5}
+statistics: {start: 7.0}
+"""
+
+
+def test_heat_is_conducted_and_recorded_as_the_case_says(tmp_path):
+    """Between a wall at 2 and one that takes 0.25: T = 2 - y / 2."""
+    (tmp_path / "heated.yaml").write_text(HEATED)
+    simulate(
+        load_case(str(tmp_path / "heated.yaml"), []), 8.0, tmp_path / "out", frames=2, snapshots=1
+    )
+    rows = table(tmp_path / "out" / "record.csv")
+    assert rows["probe0_temperature"][-1] == pytest.approx(2 - 0.25 / 2, rel=1e-3)
+    assert rows["heat_flux_bottom"][-1] == pytest.approx(0.25, rel=0.01)
+    assert rows["heat_flux_top"][-1] == pytest.approx(-0.25, rel=1e-6)
+    assert np.isnan(rows["heat_flux_left"]).all()
+    with np.load(tmp_path / "out" / "statistics.npz") as fields:
+        y = (np.arange(32) + 0.5) / 32
+        assert fields["mean_temperature"][0, 3] == pytest.approx(2 - y / 2, rel=1e-3)
+        assert fields["rms_temperature"].max() < 1e-3
+    with h5py.File(tmp_path / "out" / "fields.vtkhdf") as file:
+        assert file["VTKHDF/CellData/temperature"].shape[-2:] == (32, 16)
+
+
+def test_a_body_of_a_temperature_makes_the_flow_rise(tmp_path):
+    words = [
+        "temperature={diffusivity: 0.05, buoyancy: [0.0, 1.0]}",
+        "bodies=[{shape: disk, center: [0.25, 0.5], diameter: 0.25, temperature: 1.5}]",
+        "probes=[[0.25, 0.5], [0.25, 0.75]]",
+        "statistics=null",
+    ]
+    (tmp_path / "heated.yaml").write_text(HEATED)
+    said: list[str] = []
+    simulation = load_case(str(tmp_path / "heated.yaml"), words)
+    simulate(simulation, 1.0, tmp_path / "out", frames=2, snapshots=1, say=said.append)
+    rows = table(tmp_path / "out" / "record.csv")
+    assert rows["probe0_temperature"][-1] == pytest.approx(1.5, abs=1e-3)
+    assert 0.05 < rows["probe1_temperature"][-1] < 1.5
+    assert rows["probe1_velocity_y"][-1] > 5e-4
+    assert said == [
+        "forces.csv has one measure: control volumes do not count the buoyancy of a temperature"
+    ]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flowsim import Disk, FieldStatistics, Grid, Recorder, Sides, Simulation
+from flowsim import Disk, FieldStatistics, Grid, Recorder, Sides, Simulation, Temperature
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -32,6 +32,23 @@ def test_recorders_and_statistics_are_the_same(dtype: str, tiny: bool, monkeypat
     assert np.ptp([len(got[0].rows(b)) for b in range(2)]) > 0 or not tiny
     for name, values in expected[2].arrays().items():
         np.testing.assert_allclose(got[2].arrays()[name], values, atol=10 * tolerance, err_msg=name)
+
+
+def test_temperature_is_recorded_the_same(tiny: bool) -> None:
+    n = 8 if tiny else 32
+    found = []
+    for backend in ("cpu", "cuda"):
+        heat = Temperature([0.1, 0.2], {"left": 1.0}, {"top": 0.3}, initial=lambda x, y: x * y)
+        sim = Simulation(Grid(2 * n, n, 1 / n), Sides("no_slip", "outflow", "no_slip", "no_slip"), viscosity=0.1,
+                         batch=2, stream=(0, 0), temperature=heat, dtype="float64", backend=backend)  # fmt: skip
+        recorder, statistics = (
+            Recorder(sim, probes=[(0.3, 0.4), (1.7, 0.6)]),
+            FieldStatistics(sim, every=1e-3),
+        )
+        sim.advance_steps(2)
+        found.append((*map(recorder.rows, range(2)), statistics.mean_temperature))
+    for cpu, cuda in zip(*found, strict=True):
+        np.testing.assert_allclose(cuda, cpu, rtol=0, atol=1e-10)
 
 
 def test_measuring_changes_nothing(tiny: bool) -> None:

@@ -2,11 +2,23 @@
 
 import builtins
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flowsim import Disk, Ellipse, FieldStatistics, Grid, Recorder, Sides, Simulation
+from flowsim import (
+    Disk,
+    Ellipse,
+    FieldStatistics,
+    Grid,
+    Recorder,
+    Sides,
+    Simulation,
+    Temperature,
+    nusselt_number,
+    side_heat_flux,
+)
 from flowsim.measure.surface import stream_pressure
 
 PROBES = [(5.0, 2.2), (0.02, 3.97), (7.99, 1.0)]
@@ -230,3 +242,103 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(RuntimeError, match=r"install flowsim-rl\[xarray\]"):
         recorder.save(tmp_path / "rows.nc")
+
+
+# --- temperature -----------------------------------------------------------------------------------------------------
+
+
+def warm_box(**options) -> Simulation:
+    """Return a box with a warm, a cold and an insulated side, an open one, and a wind."""
+    heat = Temperature(
+        [0.05, 0.1],
+        {"left": 0.5, "bottom": np.linspace(1, 2, 24)},
+        {"top": 0.2},
+        buoyancy=(0, 0.5),
+        initial=lambda x, y: x * y,
+    )
+    sides = Sides("inflow", "outflow", "no_slip", "no_slip")
+    return Simulation(Grid(24, 16, 1 / 8), sides, viscosity=0.05, batch=2, temperature=heat, dtype="float64",
+                      **options)  # fmt: skip
+
+
+def test_temperature_at_probes_and_heat_through_sides_are_those_of_the_flow() -> None:
+    """As the simulation tells them itself after every step."""
+    sim, points = warm_box(), [(0.3, 0.4), (1.7, 1.1), (2.99, 0.01)]
+    recorder = Recorder(sim, probes=points)
+    expected = []
+    for _ in range(5):
+        sim.advance_steps(1)
+        fluxes = [
+            side_heat_flux(sim, side).mean(axis=1) for side in ("left", "right", "bottom", "top")
+        ]
+        expected.append((sim.sample_temperature(points), np.stack(fluxes, axis=-1)))
+    probes, fluxes = (np.stack(part, axis=1) for part in zip(*expected, strict=True))
+    assert recorder.probe_temperature == pytest.approx(probes, abs=1e-14)
+    assert recorder.heat_flux == pytest.approx(fluxes, abs=1e-13)
+    assert recorder.heat_flux[0, :, 3] == pytest.approx(0.2)
+    assert recorder.columns()[-7:] == [
+        *(f"heat_flux_{side}" for side in ("left", "right", "bottom", "top")),
+        *(f"probe{m}_temperature" for m in range(3)),
+    ]
+    # what stood in a row before stands where it was
+    assert recorder.probe_pressure.shape == (2, 5, 3)
+    assert recorder.time[0, -1] == sim.time[0]
+
+
+def test_the_nusselt_number_over_time_is_that_of_the_moment() -> None:
+    heat = Temperature(0.02, {"bottom": 1.0, "top": 0.0}, initial=lambda x, y: (1 - y) ** 3)
+    sim = Simulation(Grid(16, 16, 1 / 16), Sides("periodic", "periodic", "no_slip", "no_slip"), viscosity=0.05,
+                     stream=(0, 0), temperature=heat)  # fmt: skip
+    recorder = Recorder(sim, every=1.0)
+    seen = []
+    for _ in range(4):
+        sim.advance(1.0)
+        seen.append(nusselt_number(sim, "bottom")[0])
+    assert recorder.nusselt_number("bottom")[0] == pytest.approx(seen, rel=1e-6)
+    assert np.isnan(recorder.heat_flux[..., :2]).all()
+    assert seen[0] > seen[-1] > 1
+    with pytest.raises(ValueError, match="side = 'left'"):
+        recorder.nusselt_number("left")
+
+
+def test_mean_and_fluctuations_of_the_temperature() -> None:
+    """Against the mean over snapshots, each with the weight of its interval."""
+    sim = warm_box()
+    statistics = FieldStatistics(sim, every=0.05)
+    fields, times = [], [0.0]
+    for _ in range(6):
+        sim.advance(0.05)
+        velocity = sim.velocity_at_centres()
+        fields.append(np.concatenate([velocity, sim.temperature_at_centres()[..., None]], axis=-1))
+        times.append(sim.time[0])
+    weights = np.diff(times)
+    mean = np.average(fields, axis=0, weights=weights)
+    away = np.stack(fields) - mean
+    products = np.average(away * away[..., 2:], axis=0, weights=weights)
+    assert statistics.mean_temperature == pytest.approx(mean[..., 2], abs=1e-13)
+    assert statistics.rms_temperature**2 == pytest.approx(products[..., 2], abs=1e-13)
+    assert statistics.heat_covariance == pytest.approx(products[..., :2], abs=1e-13)
+
+
+def test_records_of_temperature_are_saved_and_go_on(tmp_path: Path) -> None:
+    sim = warm_box()
+    recorder = Recorder(sim, every=0.1, probes=[(1.0, 1.0)])
+    statistics = FieldStatistics(sim, every=0.1)
+    sim.advance(0.3)
+    state, kept = recorder.get_state(), statistics.get_state()
+    with np.load(recorder.save(tmp_path / "record.npz")) as file:
+        np.testing.assert_array_equal(file["probe_temperature"], recorder.probe_temperature)
+    with np.load(statistics.save(tmp_path / "statistics.npz")) as file:
+        np.testing.assert_array_equal(file["mean_temperature"], statistics.mean_temperature)
+    sim.advance(0.2)
+    expected = recorder.probe_temperature
+    assert recorder.fits(state)
+    assert statistics.fits(kept)
+    recorder.set_state(state)
+    statistics.set_state(kept)
+    assert recorder.probe_temperature == pytest.approx(expected[:, :3])
+    cold = Simulation(Grid(16, 16, 0.1), viscosity=0.1)
+    with pytest.raises(ValueError, match="this flow has no temperature"):
+        _ = Recorder(cold).heat_flux
+    assert "heat_flux" not in Recorder(cold).arrays()
+    assert "mean_temperature" not in FieldStatistics(cold).arrays()

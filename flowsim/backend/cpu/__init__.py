@@ -24,7 +24,7 @@ from flowsim.backend.cpu.jets import balance_jets, subtract_sources
 from flowsim.backend.cpu.penalty import follow_light_bodies, penalize
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
-from flowsim.backend.cpu.recording import look, record
+from flowsim.backend.cpu.recording import look, record, record_temperature
 from flowsim.backend.cpu.sides import fill_ghosts, predict_open_sides, update_sides
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "predict_open_sides",
     "push",
     "record",
+    "record_temperature",
     "sample",
     "sense",
     "subtract_sources",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowsim.backend.cpu.compiling import Task, sweep
+from flowsim.boundary import SIDES
 from flowsim.kernels.layout import RUNNING
 from flowsim.kernels.recording import (
     DUE,
@@ -16,9 +17,10 @@ from flowsim.kernels.recording import (
     probe_column,
     write_flow_and_bodies,
     write_probe,
+    write_side_and_probe,
 )
 from flowsim.kernels.recording import look as look_at
-from flowsim.kernels.records import Bodies, Clock, Fields
+from flowsim.kernels.records import Bodies, Box, Clock, Fields
 
 Array = Any
 
@@ -59,3 +61,17 @@ def record(
     log.count[b] = number + 1
     if log.count[b] == log.rows.shape[1]:
         clock.flags[RUNNING, b] = False
+
+
+@sweep
+def record_temperature(
+    task: Task, clock: Clock, temperature: Array, box: Box, schedule: Array, log: Log, bodies: int
+) -> None:
+    """Write what the next row of a flow that is to be measured says of its temperature, before :func:`record`."""
+    b = task.b
+    if schedule[b, DUE] == 0.0:
+        return
+    probes, number = log.probes, min(log.count[b], log.rows.shape[1] - 1)
+    out = log.rows[b, number, probe_column(len(probes), bodies) :]
+    for m in range(SIDES + len(probes)):
+        write_side_and_probe(m, probes, temperature[b], clock.columns[b], box.sides, box.h, out)

@@ -28,7 +28,7 @@ from flowsim.backend.cuda.heat import (
 from flowsim.backend.cuda.jets import balance_jets, subtract_sources
 from flowsim.backend.cuda.penalty import penalize
 from flowsim.backend.cuda.poisson import PressureSolver
-from flowsim.backend.cuda.recording import look, record
+from flowsim.backend.cuda.recording import look, record, record_temperature
 from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "predict_open_sides",
     "push",
     "record",
+    "record_temperature",
     "sample",
     "sense",
     "subtract_sources",

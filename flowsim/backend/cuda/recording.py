@@ -11,6 +11,7 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
+from flowsim.boundary import SIDES
 from flowsim.kernels.layout import RUNNING
 from flowsim.kernels.recording import (
     DUE,
@@ -22,9 +23,10 @@ from flowsim.kernels.recording import (
     probe_column,
     write_flow_and_bodies,
     write_probe,
+    write_side_and_probe,
 )
 from flowsim.kernels.recording import look as look_at
-from flowsim.kernels.records import Bodies, Clock, Fields
+from flowsim.kernels.records import Bodies, Box, Clock, Fields
 
 Array = Any
 
@@ -73,6 +75,19 @@ def _record(
             clock.flags[RUNNING, b] = False
 
 
+@Kernel
+def _record_temperature(
+    clock: Array, temperature: Array, sides: Array, h: float, schedule: Array, log: Log, bodies: int
+) -> None:
+    b, t = cuda.blockIdx.x, cuda.threadIdx.x
+    if schedule[b, DUE] == 0.0:
+        return
+    probes, number = log.probes, min(log.count[b], log.rows.shape[1] - 1)
+    out = log.rows[b, number, probe_column(len(probes), bodies) :]
+    for m in range(t, SIDES + len(probes), cuda.blockDim.x):
+        write_side_and_probe(m, probes, temperature[b], clock[b], sides, h, out)
+
+
 def look(
     active: Array,
     clock: Clock,
@@ -98,3 +113,17 @@ def record(
     """See :func:`flowsim.backend.cpu.recording.record`."""
     flow = clock, fields.u, fields.v, fields.pressure, bodies.state
     _record.launch((len(active),), (THREADS,), *flow, h, schedule, log)
+
+
+def record_temperature(
+    active: Array,
+    clock: Clock,
+    temperature: Array,
+    box: Box,
+    schedule: Array,
+    log: Log,
+    bodies: int,
+) -> None:
+    """See :func:`flowsim.backend.cpu.recording.record_temperature`."""
+    flow = clock.columns, temperature, box.sides, box.h
+    _record_temperature.launch((len(active),), (THREADS,), *flow, schedule, log, bodies)
