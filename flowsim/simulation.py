@@ -244,16 +244,19 @@ class Simulation(State):
 
     def _take_step(self) -> None:
         """Advance every running simulation by one step of its own size, never past its time."""
-        self._begin_step()
-        self._complete_step()
+        step.take_step(self._device_state, self._method(), self._looks(), self._damp())
 
     def _begin_step(self) -> None:
-        damp = self.damping.damp if self.damping is not None else None
-        step.begin_step(self._device_state, self._method(), damp)
+        step.begin_step(self._device_state, self._method(), self._damp())
 
     def _complete_step(self) -> None:
-        looks = [instrument.look for instrument in self.instruments]
-        step.complete_step(self._device_state, self._method(), looks)
+        step.complete_step(self._device_state, self._method(), self._looks())
+
+    def _looks(self) -> list[step.Look]:
+        return [instrument.look for instrument in self.instruments]
+
+    def _damp(self) -> step.Look | None:
+        return self.damping.damp if self.damping is not None else None
 
     def _settle_all(self) -> None:
         step.settle(self._device_state, self._method())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,9 @@ class DeviceState:
     ----------
     sweeps : module
         The backend.
+    beside : callable
+        Has a function launch sweeps that may go on at the same time as those that are launched after it; what it
+        returns is called before the first of those that need them.
     fields, clock, box, bodies, sensors
         What the sweeps work on.
     everyone : (B,) bool
@@ -39,6 +43,7 @@ class DeviceState:
     """
 
     sweeps: ModuleType
+    beside: Callable[[Callable[[], None]], Callable[[], None]]
     fields: Fields
     clock: Clock
     box: Box

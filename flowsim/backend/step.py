@@ -43,18 +43,43 @@ def method_of(integrator: str, cfl: float | None, penalty: float) -> Method:
     return method
 
 
+def take_step(
+    flow: DeviceState, method: Method, looks: Sequence[Look], damp: Look | None = None
+) -> None:
+    """Take a whole step; what does not depend on each other may go on at the same time."""
+    choose_time_step(flow, method)
+    placed = flow.beside(lambda: place_bodies(flow, method, moves=True))
+    damp_and_predict(flow, damp)
+    placed()
+    finish_step(flow, method, looks)
+
+
 def begin_step(flow: DeviceState, method: Method, damp: Look | None = None) -> None:
     """Take the first half of a step: its size, damping, and the velocity but for bodies and pressure."""
     choose_time_step(flow, method)
+    damp_and_predict(flow, damp)
+
+
+def damp_and_predict(flow: DeviceState, damp: Look | None) -> None:
+    """Draw the flow to its steady state, if it is damped, and predict its velocity."""
     if damp is not None:
         damp(flow.running)
     predict(flow)
 
 
 def complete_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> None:
-    """Take the second half: bodies, the projection, time, and what measures."""
+    """Take the second half, after the host has moved bodies."""
+    place_bodies(flow, method, moves=True)
+    finish_step(flow, method, looks)
+
+
+def finish_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> None:
+    """Go on from the predicted velocity: bodies, the projection, time, and what measures."""
+    # from the velocity at the beginning of the step
+    found = flow.beside(lambda: find_far_field(flow, moves=True))
     penalize(flow, method, moves=True)
     keep_temperature(flow, method)
+    found()
     project(flow, keep_pressure=True)
     follow_light_bodies(flow)
     end_step(flow, looks)
@@ -64,7 +89,9 @@ def settle(flow: DeviceState, method: Method) -> None:
     """Penalise and project in turn, without advancing time."""
     for _ in range(SETTLING_SWEEPS):
         flow.sweeps.copy_velocity(flow.running, flow.fields)
+        place_bodies(flow, method, moves=False)
         penalize(flow, method, moves=False)
+        find_far_field(flow, moves=False)
         project(flow, keep_pressure=False)
     follow_light_bodies(flow)
 
@@ -137,8 +164,8 @@ def keep_temperature(flow: DeviceState, method: Method) -> None:
     flow.sweeps.keep_temperature(active, flow.heat)
 
 
-def penalize(flow: DeviceState, method: Method, moves: bool) -> None:
-    """Free bodies' motion and the penalty, implicit and together."""
+def place_bodies(flow: DeviceState, method: Method, moves: bool) -> None:
+    """Bring bodies to where they are at the end of the step, with the velocity that they have had."""
     if not flow.has_bodies:
         return
     active, fields, bodies, clock, box = (
@@ -146,7 +173,25 @@ def penalize(flow: DeviceState, method: Method, moves: bool) -> None:
     )  # fmt: skip
     if flow.has_bending_bodies:
         flow.sweeps.bend(active, bodies, clock, moves)
+    flow.sweeps.place_bodies(active, fields, bodies, clock, box, flow.room, method.penalty, moves)
+
+
+def penalize(flow: DeviceState, method: Method, moves: bool) -> None:
+    """Free bodies' motion and the penalty, implicit and together."""
+    if not flow.has_bodies:
+        return
+    active, fields, bodies, clock, box = (
+        flow.running, flow.fields, flow.bodies, flow.clock, flow.box,
+    )  # fmt: skip
     flow.sweeps.penalize(active, fields, bodies, clock, box, flow.room, method.penalty, moves)
+
+
+def find_far_field(flow: DeviceState, moves: bool) -> None:
+    """Give the far-field sides the velocity of the unbounded flow."""
+    if flow.far_room is not None:
+        flow.sweeps.far_field(
+            flow.running, flow.fields, flow.clock, flow.box, moves, flow.far_spacing, flow.far_room
+        )
 
 
 def project(flow: DeviceState, keep_pressure: bool) -> None:
@@ -154,10 +199,6 @@ def project(flow: DeviceState, keep_pressure: bool) -> None:
     active, fields, bodies, clock, box = (
         flow.running, flow.fields, flow.bodies, flow.clock, flow.box,
     )  # fmt: skip
-    if flow.far_room is not None:
-        flow.sweeps.far_field(
-            active, fields, clock, box, keep_pressure, flow.far_spacing, flow.far_room
-        )
     flow.sweeps.update_sides(active, fields, clock, box)
     if bodies.jets is not None:
         flow.sweeps.balance_jets(active, fields, bodies, box)

@@ -24,7 +24,8 @@ def test_recorders_and_statistics_are_the_same(dtype: str, tiny: bool, monkeypat
         found.append((sim, every, rare, statistics))
     (cpu, *expected), (cuda, *got) = found
     np.testing.assert_array_equal(cuda.steps, cpu.steps)
-    tolerance = 1e-10 if dtype == "float64" else 2e-4
+    # pressure undoes the rounding of velocities within a step (docs/decisions/gpu.md)
+    tolerance = 1e-10 if dtype == "float64" else 5e-4
     for mine, theirs in zip(got[:2], expected[:2], strict=True):
         for b in range(2):
             assert mine.rows(b).shape == theirs.rows(b).shape

@@ -21,7 +21,7 @@ from flowsim.backend.cpu.heat import (
     lift,
 )
 from flowsim.backend.cpu.jets import balance_jets, subtract_sources
-from flowsim.backend.cpu.penalty import follow_light_bodies, penalize
+from flowsim.backend.cpu.penalty import follow_light_bodies, penalize, place_bodies
 from flowsim.backend.cpu.poisson import PressureSolver
 from flowsim.backend.cpu.precompile import cores
 from flowsim.backend.cpu.recording import look, record, record_temperature
@@ -51,6 +51,7 @@ __all__ = [
     "lift",
     "look",
     "penalize",
+    "place_bodies",
     "predict",
     "predict_open_sides",
     "push",

@@ -121,6 +121,11 @@ class Device:
         forget_departed(room.vortices, room.excess)
         return room
 
+    def beside(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """Call a function now: sweeps of a simulation come one after the other."""
+        launch()
+        return _nothing
+
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Have compiled, before anything is computed, all that a sequence of sweeps calls."""
         with recording() as calls:
@@ -134,3 +139,7 @@ class Device:
     def repeat(self, step: Program, running: NDArray[np.bool_], steps: int | None) -> None:
         """Run a program a number of times, or until no simulation is running."""
         step.repeat(steps)
+
+
+def _nothing() -> None:
+    """Wait for nothing."""

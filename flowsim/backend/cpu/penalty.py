@@ -48,6 +48,23 @@ from flowsim.kernels.time import grip_of_step
 Array = Any
 
 
+def place_bodies(
+    active: Array,
+    fields: Fields,
+    bodies: Bodies,
+    clock: Clock,
+    box: Box,
+    room: Room,
+    penalty: float,
+    moves: bool,
+) -> None:
+    """Move bodies and let their jets approach their targets; without ``moves`` all stay.
+
+    It takes what :func:`penalize` takes, which finds what a body covers when it is its turn.
+    """
+    move(active, bodies, clock, moves)
+
+
 def penalize(
     active: Array,
     fields: Fields,
@@ -58,13 +75,12 @@ def penalize(
     penalty: float,
     moves: bool,
 ) -> None:
-    """Move bodies, give free ones their new velocity, drag the fluid under every body along, add up what that takes.
+    """Give free bodies their new velocity, drag the fluid under every body along, add up what that takes.
 
-    Without ``moves`` free bodies stay and keep their velocity. The force on the body is the penalty integral plus the
+    Without ``moves`` free bodies keep their velocity. The force on the body is the penalty integral plus the
     rate of change of momentum of the fluid inside. One that bends is penalised as a rigid one, in the frame of its
     velocity of deformation.
     """
-    move(active, bodies, clock, moves)
     for rank, k in enumerate(bodies.table.order.tolist()):
         locate(active, fields, bodies, box, room, rank)
         claim(active, fields, bodies, clock, box, room, rank, penalty, moves)

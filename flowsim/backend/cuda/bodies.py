@@ -15,6 +15,7 @@ from flowsim.backend.cuda.windows import (
     BodyRoom,
     moments,
     my_part,
+    my_place,
     sum_parts,
     with_face,
 )
@@ -77,10 +78,11 @@ def _weigh_light_bodies(
     cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
     x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
     of_u = of_v = (0.0, 0.0, 0.0, 0.0, 0.0)
-    i_first, i_step, j_first, j_step = my_part(room.along, chunk, cuda.gridDim.x)
-    for i in range(i0 + i_first, i1, i_step):
+    i_first, i_step, j_first, j_step = my_part(room.along, room.across, chunk)
+    row, lane = my_place()
+    for i in range(i0 + i_first + row, i1, i_step):
         f = wrapped(i, nx) + G
-        for j in range(j0 + j_first, j1, j_step):
+        for j in range(j0 + j_first + lane, j1, j_step):
             g = wrapped(j, ny) + G
             distance = body_distance(bodies, n, k, i * h - x, (j + 0.5) * h - y, cos, sin)
             w = penalized_share(mask(distance, h), RIGID)

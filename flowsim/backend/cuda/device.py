@@ -1,12 +1,14 @@
 """Where arrays live and how sequences of sweeps run: on one GPU, captured once as a CUDA graph and then replayed.
 
-Everything happens on one stream. Small arrays, a few numbers for each simulation or body, lie together in one buffer
-on the host and one on the device, so that one transfer brings all of them over.
+Everything happens on one stream, and on a second one beside it what does not depend on what comes next. Small arrays,
+a few numbers for each simulation or body, lie together in one buffer on the host and one on the device, so that one
+transfer brings all of them over.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import math
 from collections import deque
@@ -124,6 +126,8 @@ class Device:
         # One that the null stream does not wait for, where other threads (a learner) may work during a capture. It
         # lasts as long as the device, since the plans of transforms remember it.
         self._capturing = cupy.cuda.Stream(non_blocking=True)
+        # One for what may go on beside either.
+        self._beside = cupy.cuda.Stream(non_blocking=True)
 
     def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
         """Make sure that a batch has no more simulations and cells than can be, and that its bytes can be had.
@@ -229,6 +233,23 @@ class Device:
         forget_departed(room.vortices, room.excess)
         return room
 
+    def beside(self, launch: Callable[[], None]) -> Callable[[], None]:
+        """Have a function launch kernels that the device may run beside those that are launched next.
+
+        They begin after all that was launched before; what follows the call of what is returned waits for them. In a
+        graph they are a branch.
+        """
+        if SIMULATED:
+            launch()
+            return _nothing
+        here, launched, ended = cupy.cuda.get_current_stream(), *_events(2)
+        launched.record(here)
+        self._beside.wait_event(launched)
+        with self._beside:
+            launch()
+            ended.record(self._beside)
+        return functools.partial(here.wait_event, ended)
+
     def prepare(self, sweeps: Callable[[], None]) -> None:
         """Do nothing: kernels are compiled when they are first launched."""
 
@@ -271,6 +292,14 @@ class Device:
                 look, seen = pending.popleft()
                 clock, is_running = look.wait()
                 spare.append(look)
+
+
+def _nothing() -> None:
+    """Wait for nothing."""
+
+
+def _events(count: int) -> list[Any]:
+    return [cupy.cuda.Event(disable_timing=True) for _ in range(count)]
 
 
 class _Look:

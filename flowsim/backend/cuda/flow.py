@@ -8,6 +8,7 @@ end, and what that takes for each access, in 64 bits, is more than all the arith
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from numba import cuda
 
 from flowsim.backend.cuda.launching import (
+    ROWS,
     THREADS,
     TILE,
     WARP,
@@ -41,6 +43,10 @@ from flowsim.kernels.time import note_speed
 
 Array = Any
 WARPS = TILE[0] * TILE[1] // WARP
+PREDICTING_BLOCKS = 5
+"""Blocks of the prediction that a multiprocessor takes at once: registers are limited to that."""
+PREDICTED_ROWS = min(4, ROWS)
+"""Rows that a thread predicts at most: with more, fewer blocks would hide the time that memory takes."""
 
 
 class Speeds(NamedTuple):
@@ -73,7 +79,7 @@ def rows_of_thread(nx: int, rows: int) -> tuple[int, int]:
 
 
 # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
-@Kernel
+@functools.partial(Kernel, launch_bounds=(TILE[0] * TILE[1], PREDICTING_BLOCKS))
 def _predict(
     active: Array,
     u: Array,
@@ -111,11 +117,15 @@ def _predict(
     # u flows through the cell centres, v through the corners; what leaves a row enters the next
     u_west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
     v_west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
-    for _ in range(first, stop):
-        # all that is read comes before all that is written: no compiler may read ahead of what it might have written
-        uee, use, uss, un, unn = u[o + ee], u[o + e - one], u[o - two], u[o + one], u[o + two]
-        vee, vss, vs, vn, vnn = v[o + ee], v[o - two], v[o - one], v[o + one], v[o + two]
-        here, under, earlier_u, earlier_v = p[cell], p[below], old_u[o], old_v[o]
+    uee, vee, here, earlier_u, earlier_v = u[o + ee], v[o + ee], p[cell], old_u[o], old_v[o]
+    for i in range(first, stop):
+        # all that is read comes before all that is written: no compiler may read ahead of what it might have written;
+        # what comes from memory, and not from a cache, is read a row ahead
+        ahead, row_ahead = (e, row) if i < stop - 1 else (np.uint64(0), np.uint64(0))
+        next_uee, next_vee, next_here = u[o + ahead + ee], v[o + ahead + ee], p[cell + row_ahead]
+        next_earlier_u, next_earlier_v = old_u[o + ahead], old_v[o + ahead]
+        use, uss, un, unn = u[o + e - one], u[o - two], u[o + one], u[o + two]
+        vss, vs, vn, vnn, under = v[o - two], v[o - one], v[o + one], v[o + two], p[below]
         east_u = flux(HALF * (u0 + ue), uw, u0, ue, uee, per_12, nu_per_h)
         south = flux(HALF * (vw + v0), uss, us, u0, un, per_12, nu_per_h)
         north = flux(HALF * (vnw + vn), us, u0, un, unn, per_12, nu_per_h)
@@ -132,9 +142,14 @@ def _predict(
             old_v[o] = rate_v
         u_west, v_west, changes_u = east_u, east_v, True
         uw, u0, ue, us, vnw = u0, ue, uee, use, vn
-        vw, v0, ve = v0, ve, vee
-        behind = here
+        vw, v0, ve, behind = v0, ve, vee, here
+        uee, vee, here = next_uee, next_vee, next_here
+        earlier_u, earlier_v = next_earlier_u, next_earlier_v
         o, cell, below = o + e, cell + row, below + row
+
+
+_predict_in_double = Kernel(_predict.function)
+"""The same with as many registers as double precision takes."""
 
 
 def predict(active: Array, fields: Fields, clock: Clock, box: Box, room: Any) -> None:
@@ -145,10 +160,11 @@ def predict(active: Array, fields: Fields, clock: Clock, box: Box, room: Any) ->
     """
     batch, nx, ny = fields.pressure.shape
     flat = [field.reshape(-1) for field in fields[:7]]  # from u to the pressure
-    each = rows_each(nx, ny, batch)
+    each = rows_each(nx, ny, batch, PREDICTED_ROWS)
     tiles = cell_blocks(nx, ny, batch, each)
     over_h, columns = 1.0 / box.h, clock.columns
-    _predict.launch(tiles, (*TILE, 1), active, *flat, nx, ny, box.sides, columns, over_h, each)
+    kernel = _predict if fields.u.itemsize == 4 else _predict_in_double
+    kernel.launch(tiles, (*TILE, 1), active, *flat, nx, ny, box.sides, columns, over_h, each)
 
 
 # numbers, which stay in registers

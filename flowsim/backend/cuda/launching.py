@@ -88,9 +88,9 @@ def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, 
     return -(-ny // TILE[0]), -(-nx // (TILE[1] * rows)), batch
 
 
-def rows_each(nx: int, ny: int, batch: int) -> int:
-    """Return how many rows each thread goes through, so that all occupy the device."""
-    return min(max(nx * ny * batch // FULL, 1), ROWS)
+def rows_each(nx: int, ny: int, batch: int, most: int = ROWS) -> int:
+    """Return how many rows each thread goes through, at most ``most``, so that all occupy the device."""
+    return min(max(nx * ny * batch // FULL, 1), most)
 
 
 @cuda.jit(device=True)

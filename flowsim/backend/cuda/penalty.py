@@ -29,7 +29,6 @@ from flowsim.backend.cuda.windows import (
     COSINE,
     DIFFUSION,
     INSIDE,
-    LANES,
     LEVEL,
     MASS_X,
     MASS_Y,
@@ -42,6 +41,7 @@ from flowsim.backend.cuda.windows import (
     BodyRoom,
     moments,
     my_part,
+    my_place,
     sum_parts,
     with_face,
 )
@@ -172,7 +172,7 @@ def _add_up(
 ) -> Any:  # fmt: skip
     """Find the solid shares of a block's faces of u (``along_x``) or v in a window; return a thread's five sums.
 
-    ``part`` is where the thread begins, along x and y, and how far it goes each time; ``middle`` the centre of mass.
+    ``part`` is where the block begins, along x and y, and how far it goes each time; ``middle`` the centre of mass.
     What deforms is left out of the velocity until :func:`_drag_along`. ``about`` holds what is the same for all faces
     under a body; ``seen`` in it is place, cosine and sine of the body. ``shared`` is room in shared memory.
     """
@@ -181,14 +181,17 @@ def _add_up(
     xc, yc = middle
     n, k, (x, y, cos, sin), bodies, h, grip, diffusion, nx, ny, _ = about
     beside, t = shared[1], cuda.threadIdx.x
-    row, lane = t // LANES, t % LANES
+    row, lane = my_place()
     bent = bends(bodies.midlines, bodies, k)
     to_x, to_y = (0.0, 0.5) if along_x else (0.5, 0.0)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0)
     # the threads of a block go through the same loops, also where their own faces lie beyond the window
-    for corner_i in range(i0 + i_first - row, i1, i_step):
-        for corner_j in range(j0 + j_first - lane, j1, j_step):
+    corner_i = i0 + i_first
+    while corner_i < i1:
+        corner_j = j0 + j_first
+        while corner_j < j1:
             i, j = corner_i + row, corner_j + lane
+            corner_j += j_step
             in_window = i < i1 and j < j1
             px, py = (i + to_x) * h, (j + to_y) * h
             rx, ry = px - x, py - y
@@ -207,6 +210,7 @@ def _add_up(
                 drift[f, g] = _drift(bodies.midlines, about, along_x, px, py)
                 field[f, g] -= drift[f, g]
             sums = with_face(sums, w, py - yc if along_x else px - xc, field[f, g])
+        corner_i += i_step
     return sums
 
 
@@ -224,9 +228,12 @@ def _drag_along(
     n, h, nx, ny = about
     real = u.dtype.type
     work = 0.0
-    for i in range(i0 + i_first, i1, i_step):
+    row, lane = my_place()
+    i = i0 + i_first + row
+    while i < i1:
         f = wrapped(i, nx) + G
-        for j in range(j0 + j_first, j1, j_step):
+        j = j0 + j_first + lane
+        while j < j1:
             g = wrapped(j, ny) + G
             gap_u = real(vx - omega * ((j + 0.5) * h - yc)) - u[n, f, g]
             gap_v = real(vy + omega * ((i + 0.5) * h - xc)) - v[n, f, g]
@@ -238,6 +245,8 @@ def _drag_along(
             if bent and share_v[f, g] > 0.0:
                 work += share_v[f, g] * drifts[1, n, f, g] * gap_v
                 v[n, f, g] += drifts[1, n, f, g]
+            j += j_step
+        i += i_step
     return work
 
 
@@ -328,13 +337,17 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
         bodies = view(table)
         scratch, shared = cuda.shared.array((5, THREADS), np.float64), _room_in_block()
         nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-        chunks = cuda.gridDim.x // 2
+        chunks = room.along * room.across
         along_x = chunk < chunks
         component = 0 if along_x else 1
         chunk -= component * chunks
         seen, middle, window, (grip, diffusion) = _seen(room, n, k)
+        part = my_part(room.along, room.across, chunk)
+        if window[0] + part[0] >= window[1] or window[2] + part[2] >= window[3]:
+            for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
+                room.sums[n, k, 5 * component + m, chunk] = 0.0
+            return
         about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
-        part = my_part(room.along, chunk, chunks)
         field = u[n] if along_x else v[n]
         others = others_of(room.windows[n, k, RANK], state[n], contact[n])
         sums = _add_up(
@@ -399,7 +412,7 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         moved = room.motions[n, k]
         motion = moved[0], moved[1], moved[2]
         bent = bends(bodies.midlines, bodies, k)
-        part = my_part(room.along, chunk, cuda.gridDim.x)
+        part = my_part(room.along, room.across, chunk)
         work = _drag_along(
             part, window, middle, motion, (n, h, nx, ny), bent, u, v, shares[0, n], shares[1, n],
             drifts,
@@ -457,7 +470,7 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         scratch, shared = cuda.shared.array((SUMS, THREADS), np.float64), _room_in_block()
         shared_motion = cuda.shared.array(3, np.float64)
         nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
-        part = my_part(1, 0, 1)
+        part = my_part(1, 1, 0)
         share_u, share_v = shares[0, n], shares[1, n]
         for rank in range(len(bodies.order)):
             k = bodies.order[rank]
@@ -505,11 +518,27 @@ _drag, _drag_bent = _dragging(_rigid), _dragging(_all)
 _take_turns, _take_turns_bent = _taking_turns(_rigid), _taking_turns(_all)
 
 
+def place_bodies(
+    active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
+    penalty: float, moves: bool,
+) -> None:  # fmt: skip
+    """Move bodies that move by themselves, find where all are, and let their jets approach their targets."""
+    nx, ny = fields.pressure.shape[1:]
+    table, clock = bodies.table, time.columns
+    place = _place_bent if len(table.nodes) else _place
+    place.launch(
+        (len(active),), (8 if SIMULATED else 32,), active, table, moves, bodies.state,
+        bodies.contact, clock, penalty, box.h, nx, ny, box.sides, room,
+    )  # fmt: skip
+    if bodies.jets is not None and moves:
+        ramp_jets(active, bodies.jets, clock)
+
+
 def penalize(
     active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
     penalty: float, moves: bool,
 ) -> None:  # fmt: skip
-    """Move free bodies, give them their new velocity, drag the fluid under every body along, as on the CPU.
+    """Give free bodies their new velocity, drag the fluid under every body along, as on the CPU.
 
     With ``jets``, bodies of level two and more take their turns in launches of their own.
     """
@@ -518,16 +547,8 @@ def penalize(
     u, shares = fields.new_u, fields.shares
     bent = len(table.nodes) > 0
     batch, count, _, parts = room.sums.shape
-    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-    place = _place_bent if bent else _place
-    place.launch(
-        (batch,), (8 if SIMULATED else 32,), active, table, moves, state, contact, clock, penalty,
-        h, nx, ny, sides, room,
-    )  # fmt: skip
     faces = u, fields.new_v, shares, fields.drifts
     first, later = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
-    if jets is not None and moves:
-        ramp_jets(active, jets, clock)
     for level in range(min(count, 2) if jets is None or count < 3 else count + 2):
         weigh = later if level else first
         weigh.launch(
@@ -537,18 +558,9 @@ def penalize(
         if jets is not None:
             weigh_jets(active, level, shares, jets, moves, clock, penalty, h, sides, room)
         _respond.launch(
-            (count, batch),
-            (SUMS * WARP,),
-            active,
-            level,
-            table,
-            moves,
-            state,
-            gravity,
-            clock,
-            h,
+            (count, batch), (SUMS * WARP,), active, level, table, moves, state, gravity, clock, h,
             room,
-        )
+        )  # fmt: skip
         drag = _drag_bent if bent else _drag
         drag.launch((parts, count, batch), (THREADS,), active, level, *faces, table, h, room)
         if jets is not None:

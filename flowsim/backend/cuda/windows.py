@@ -20,6 +20,8 @@ THREADS = 8 if SIMULATED else 128
 """Threads of a block."""
 LANES = 4 if SIMULATED else 32
 """Threads that go along a row of a window; the others of a block take further rows."""
+ROWS_EACH = 2
+"""Rows of a window that a thread goes through: what it finds out first takes as long as a face."""
 MOST_PARTS = 512
 SUMS = 10
 """Sums of w, w r, w r^2, w f, w r f over the faces of u and over those of v."""
@@ -43,8 +45,8 @@ class BodyRoom(NamedTuple):
         Velocity of the centre of mass and spin to which the fluid is dragged, and the spin before.
     sums : (B, K, 11, parts) float64
         Over the faces in each part of a window.
-    along : int
-        Parts of a window along a row.
+    along, across : int
+        Parts of a window along a row, and along its columns.
     """
 
     windows: Array
@@ -52,6 +54,7 @@ class BodyRoom(NamedTuple):
     motions: Array
     sums: Array
     along: int
+    across: int
 
 
 def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Array]) -> BodyRoom:
@@ -59,16 +62,16 @@ def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Arr
     count = len(table.order)
     reach = float(table.traits[:, AXIS_A:CENTROID_X].max(initial=0.0))
     faces = 2.0 * reach / grid.h + 5.0
-    along = math.ceil(min(faces, grid.ny) / LANES)
-    across = math.ceil(min(faces, grid.nx) / (THREADS // LANES))
-    along = max(1, min(along, MOST_PARTS))
-    parts = along * max(1, min(across, MOST_PARTS // along))
+    along = max(1, min(math.ceil(min(faces, grid.ny) / LANES), MOST_PARTS))
+    across = math.ceil(min(faces, grid.nx) / (THREADS // LANES * ROWS_EACH))
+    across = max(1, min(across, MOST_PARTS // along))
     return BodyRoom(
         zeros((batch, count, 6), np.int32),
         zeros((batch, count, 9), np.float64),
         zeros((batch, count, 4), np.float64),
-        zeros((batch, count, SUMS + 1, parts), np.float64),
+        zeros((batch, count, SUMS + 1, along * across), np.float64),
         along,
+        across,
     )
 
 
@@ -100,15 +103,17 @@ def moments(sums: Array, first: int, h: float) -> tuple[float, float, float, flo
 
 
 @cuda.jit(device=True)
-def my_part(along: int, chunk: int, chunks: int) -> tuple[int, int, int, int]:
-    """Return where this thread begins in a window, along x and y, and how far it goes each time."""
-    t, rows = cuda.threadIdx.x, cuda.blockDim.x // LANES
-    return (
-        (chunk // along) * rows + t // LANES,
-        (chunks // along) * rows,
-        (chunk % along) * LANES + t % LANES,
-        along * LANES,
-    )
+def my_part(along: int, across: int, chunk: int) -> tuple[int, int, int, int]:
+    """Return where the first thread of this block begins in a window, along x and y, and how far it goes each time."""
+    rows, down = cuda.blockDim.x // LANES, chunk // along
+    return down * rows, across * rows, (chunk - down * along) * LANES, along * LANES
+
+
+@cuda.jit(device=True)
+def my_place() -> tuple[int, int]:
+    """Return how many rows and faces this thread is behind the first of its block."""
+    t = cuda.threadIdx.x
+    return t // LANES, t % LANES
 
 
 @cuda.jit(device=True)

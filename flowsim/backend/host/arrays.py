@@ -145,6 +145,7 @@ class Arrays:
         is_far = (self._side_kinds == Side.FAR_FIELD).any()
         return DeviceState(
             sweeps=sweeps,
+            beside=device.beside,
             fields=self._fields(),
             clock=Clock(near["clock"], near["steps"], near["flags"]),
             box=self._box(),

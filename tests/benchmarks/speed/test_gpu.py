@@ -36,7 +36,7 @@ def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), "-o", str(tmp_path), "--only", "speed"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
-    assert "there is no part speed: the parts are machine, tests" in ended.stderr
+    assert "there is no part speed: the parts are machine, steps" in ended.stderr
 
 
 def test_a_part_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
