@@ -26,7 +26,7 @@ CLOSED = 1 << 62
 """A ticket of this size or more says that nothing will be put on the board any more."""
 NOTHING = 1 << 15
 """Number of a block that no sweep has: an open board with nothing on it."""
-SPINS, YIELDS, NAP = 2000, 200, 50
+SPINS, YIELDS, NAP = 2000, 2000, 50
 """Looks at the board before another thread is let on the core, and before sleeping; microseconds of sleep."""
 
 # typed as what they make: things that are called without the typing context
