@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coupling.origin import machine
+from coupling.origin import machine, provenance
 from flowsim.bodies import Disk, HalfDisk
 from flowsim.boundary import Sides
 from flowsim.validation.cylinder import (
@@ -34,7 +34,7 @@ from flowsim.validation.cylinder import (
 )
 from flowsim.validation.result import Effort, follow
 
-RESULTS = Path(__file__).parent / "results" / "cylinder_study"
+RESULTS = Path(__file__).parents[1] / "results" / "cylinder_study"
 PLACES = ((0.0, 0.0), (0.25, 0.5), (0.5, 0.25), (0.1, 0.1))
 """Of the centre of the disk in its cell, in cells."""
 SIDES = (("far_field", "far_field"), ("inflow", "far_field"), ("inflow", "open"), ("far_field", "open"),
@@ -155,7 +155,9 @@ def main() -> None:
                 cells, (length, height), options.duration
             )
         line = json.dumps(
-            found | {"seconds": round(time.perf_counter() - begin, 1), "machine": machine()}
+            found
+            | {"seconds": round(time.perf_counter() - begin, 1), "machine": machine()}
+            | {"commit": provenance()["commit"]}
         )
         print(line, flush=True)
         with (RESULTS / f"{options.study}.jsonl").open("a", encoding="utf-8") as file:
