@@ -3,14 +3,20 @@
 Here the threads of a block tell when they come to a barrier or end; the order of what they do is as open as before.
 """
 
+import random
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
+from numba.cuda.simulator import kernel
 from numba.cuda.simulator.kernel import BlockManager, BlockThread
 
-__all__ = ["wait_in_place_of_polling"]
+__all__ = ["shuffled", "wait_in_place_of_polling"]
 
 _run_thread = BlockThread.run
+_shuffle = None
 
 
 def wait_in_place_of_polling() -> None:
@@ -24,7 +30,9 @@ def wait_in_place_of_polling() -> None:
 
 def _run_block(self, grid_point, *arguments):
     self.stopped = threading.Semaphore(0)  # released by each thread that waits or has ended
-    points = np.ndindex(*self._block_dim)
+    points = list(np.ndindex(*self._block_dim))
+    if _shuffle is not None:
+        _shuffle(points)
     threads = [
         BlockThread(lambda: self._f(*arguments), self, grid_point, point, self._debug)
         for point in points
@@ -57,3 +65,24 @@ def _wait_for_all(self):
     self.syncthreads_event.clear()
     if self.abort:
         raise RuntimeError("another thread of the block has failed")
+
+
+@contextmanager
+def shuffled(seed: int) -> Iterator[None]:
+    """Run blocks one after the other in a random order, and begin the threads of each in one.
+
+    A device promises no order of blocks. Blocks that run at once are not simulated.
+    """
+    global _shuffle
+    before, numpy, shuffle = _shuffle, kernel.np, random.Random(seed).shuffle
+
+    def blocks(*shape: int) -> list[tuple[int, ...]]:
+        points = list(np.ndindex(*shape))
+        shuffle(points)
+        return points
+
+    kernel.np, _shuffle = SimpleNamespace(**vars(np) | {"ndindex": blocks}), shuffle
+    try:
+        yield
+    finally:
+        kernel.np, _shuffle = numpy, before

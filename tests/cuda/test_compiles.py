@@ -1,12 +1,19 @@
 """Every kernel compiles for a GPU that is not here: needs numba-cuda and NVVM (flowsim-rl[cuda13]), but no device.
 
-The simulator runs kernels as Python; what numba makes of their types is seen here alone, without a GPU.
+The simulator runs kernels as Python; what numba makes of their types is seen here alone, without a GPU. With ptxas
+(of NVIDIA's package nvidia-cuda-nvcc, or of a CUDA toolkit) it is seen, too, what they take of a multiprocessor.
 """
 
 import importlib
+import importlib.util
+import math
 import pkgutil
+import re
+import shutil
+import subprocess
 import types
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,11 +21,53 @@ from numba import config
 
 HOPPER = (9, 0)
 """Compute capability of the H100 and the H200."""
+REGISTERS = 2**16
+"""Of a multiprocessor, all of which one block may have."""
+BUDGETS = {
+    "_predict": (48, 630),
+    "_correct": (64, 970),
+    "_transformable_divergence": (40, 300),
+}
+"""Registers a thread, and instructions of PTX, in single precision, of the sweeps over all cells.
+
+With the registers 1024 threads fit a multiprocessor, of the prediction 1280, of the divergence 1536.
+"""
+SPILLS = {"_weigh": 160, "_weigh_bent": 160}
+"""Bytes that a thread may put aside: registers are limited for the sake of more blocks. Others have none."""
+
+
+class Cost(NamedTuple):
+    """What a kernel takes: registers, bytes put aside, instructions of PTX, and the threads of its blocks."""
+
+    registers: int
+    spilled: int
+    instructions: int
+    threads: int
+
+
+def assembler() -> str | None:
+    """Return the path of ptxas."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    found = [path for folder in folders for path in sorted(Path(folder).glob("*/bin/ptxas"))]
+    return str(found[0]) if found else shutil.which("ptxas")
+
+
+def cost(ptx: str, threads: tuple[int, ...], folder: Path, ptxas: str) -> Cost:
+    """Have a kernel assembled, and return what it takes."""
+    source = folder / "kernel.ptx"
+    source.write_text(ptx)
+    command = [ptxas, "-v", "-arch=sm_90", str(source), "-o", str(folder / "kernel.cubin")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers = max(map(int, re.findall(r"Used (\d+) registers", told)))
+    spilled = max(map(int, re.findall(r"(\d+) bytes spill stores", told)), default=0)
+    instructions = len(re.findall(r"^\t[^.].*;$", ptx, re.MULTILINE))
+    return Cost(registers, spilled, instructions, math.prod(threads))
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
-    """Length of the PTX of every kernel and types that were launched: it is compiled instead of that."""
+def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], Any]:
+    """PTX and threads of every kernel and types that were launched: it is compiled instead of that."""
     if config.ENABLE_CUDASIM:
         pytest.skip("the simulator compiles nothing")
     reason = "needs flowsim-rl[cuda13], but no GPU"
@@ -35,7 +84,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
     )
     # arrays of NumPy instead of CuPy's have the same types
     monkeypatch.setattr(device, "SIMULATED", True)
-    found: dict[tuple[Any, ...], int] = {}
+    found: dict[tuple[Any, ...], Any] = {}
 
     def launch(kernel: Any, blocks: Any, threads: Any, *arguments: Any) -> None:
         given = numba.void(*map(numba.typeof, arguments))
@@ -43,19 +92,45 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], int]:
             ptx, _ = cuda.compile(
                 kernel.function, given, cc=HOPPER, abi="numba", device=False, **kernel.options
             )
-            found[kernel.name, given] = len(ptx)
+            found[kernel.name, given] = ptx.decode() if isinstance(ptx, bytes) else ptx, threads
 
     monkeypatch.setattr(launching.Kernel, "launch", launch)
     return found
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_every_kernel_compiles(compiled: dict[tuple[Any, ...], int], dtype: str) -> None:
+def test_every_kernel_compiles_within_its_budget(
+    compiled: dict[tuple[Any, ...], Any], dtype: str, tmp_path: Path
+) -> None:
+    launch_all(dtype)
+    from flowsim.backend import cuda
+    from flowsim.backend.cuda.launching import Kernel
+
+    modules = [importlib.import_module(module.name)
+               for module in pkgutil.iter_modules(cuda.__path__, f"{cuda.__name__}.")]  # fmt: skip
+    kernels = {it.name for module in modules for it in vars(module).values()
+               if isinstance(it, Kernel)}  # fmt: skip
+    assert {name for name, _ in compiled} == kernels | {"_solve_systems"}
+    assert all(ptx for ptx, _ in compiled.values())
+    if (ptxas := assembler()) is None:
+        pytest.skip("needs ptxas (nvidia-cuda-nvcc) and flowsim-rl[cuda13], but no GPU")
+    for (name, _), (ptx, threads) in compiled.items():
+        it = cost(ptx, threads, tmp_path, ptxas)
+        assert it.registers * it.threads <= REGISTERS, (name, it)
+        assert it.spilled <= SPILLS.get(name, 0), (name, it)
+        registers, instructions = BUDGETS.get(name, (math.inf, math.inf))
+        if dtype == "float32":
+            assert it.registers <= registers, (name, it)
+            assert it.instructions <= instructions, (name, it)
+
+
+def launch_all(dtype: str) -> None:
+    """Launch every kernel."""
     from test_equality import CASES
 
     from flowsim import Grid, Recorder, Simulation
     from flowsim.backend import cuda
-    from flowsim.backend.cuda.launching import Kernel
+    from flowsim.stability.damping import SelectiveFrequencyDamping
 
     more = [
         (CASES[name][0], 2 * CASES[name][1], CASES[name][2])
@@ -66,6 +141,7 @@ def test_every_kernel_compiles(compiled: dict[tuple[Any, ...], int], dtype: str)
         sim = Simulation(Grid(12, 10, 0.3), sides, bodies, viscosity=0.05, batch=2, dtype=dtype, backend="cuda",
                          sensors=sensors, **options)  # fmt: skip
         Recorder(sim, probes=[(1.0, 1.0)])
+        SelectiveFrequencyDamping(sim, damping=1.0, filter_width=2.0)
         sim._every_sweep()
         sim.max_divergence(), sim.solid(), sim.sample_velocity(np.zeros((2, 1, 2)))
     # rows of few and of many entries, and those too long for one block
@@ -73,9 +149,3 @@ def test_every_kernel_compiles(compiled: dict[tuple[Any, ...], int], dtype: str)
         around, nowhere = (True, False), (False, False, False, False)
         systems = cuda.PressureSolver(nx, 4, around, nowhere, np.dtype(dtype), 1, sim._device)
         systems.solve(np.ones(1, bool), np.zeros((1, nx, 4), dtype))
-    modules = [importlib.import_module(module.name)
-               for module in pkgutil.iter_modules(cuda.__path__, f"{cuda.__name__}.")]  # fmt: skip
-    kernels = {it.name for module in modules for it in vars(module).values()
-               if isinstance(it, Kernel)}  # fmt: skip
-    assert {name for name, _ in compiled} == kernels | {"_solve_systems"}
-    assert min(compiled.values()) > 0
