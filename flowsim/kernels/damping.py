@@ -1,4 +1,4 @@
-"""Selective frequency damping (Akervik et al. 2006), written once for every backend.
+"""Selective frequency damping (Åkervik et al. 2006), written once for every backend.
 
     du/dt = N(u) - chi (u - w),   dw/dt = (u - w) / Delta
 

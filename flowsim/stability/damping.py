@@ -17,7 +17,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SelectiveFrequencyDamping:
-    """Draws flows to what a low-pass filter makes of them, in every step, from now on (Akervik et al. 2006).
+    """Draws flows to what a low-pass filter makes of them, in every step, from now on (Åkervik et al. 2006).
 
     The velocity, and the temperature where there is one, are damped by ``damping`` (u - w), where w follows u with the
     time ``filter_width``: what oscillates faster than that dies, and a steady flow is left alone. It runs in compiled
