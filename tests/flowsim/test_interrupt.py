@@ -29,11 +29,13 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
     at_signal.append(int(sim.steps[0]))  # read after the signal: what comes between does not count
 
-threading.Thread(target=interrupt, daemon=True).start()
+signals = threading.Thread(target=interrupt, daemon=True)
+signals.start()
 try:
     sim.advance(1e9)
 except KeyboardInterrupt:
     interrupted = int(sim.steps[0])
+signals.join()  # it may have been held up since the signal
 before = sim.get_state()
 sim.advance_steps(2)
 again = flow()
