@@ -26,7 +26,8 @@ from flowsim.backend.cuda.heat import (
     lift,
 )
 from flowsim.backend.cuda.jets import balance_jets, subtract_sources
-from flowsim.backend.cuda.penalty import penalize, place_bodies
+from flowsim.backend.cuda.penalty import penalize
+from flowsim.backend.cuda.placing import place_bodies
 from flowsim.backend.cuda.poisson import PressureSolver
 from flowsim.backend.cuda.recording import look, record, record_temperature
 from flowsim.backend.cuda.sides import fill_ghosts, predict_open_sides, update_sides

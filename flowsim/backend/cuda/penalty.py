@@ -1,11 +1,9 @@
 """Sweeps over the windows of the bodies: many blocks of threads for each body.
 
-The first launch moves free bodies, finds their windows, and the level of each body: zero if its window meets none of a
-less movable one, one if it meets some of level zero alone, and two otherwise. Bodies of a level are independent of each
-other, and a level takes three launches. The first finds the solid shares and the sums over the faces under each body,
-in as many blocks as its window has parts, the second adds the parts up in their order, so that a run repeats to the
-bit, and gives the body its new motion, the third drags the fluid along. Of those of level two, one block of threads a
-simulation takes one after the other.
+Bodies of a level (:mod:`flowsim.backend.cuda.placing`) are independent of each other, and a level takes three launches.
+The first finds the solid shares and the sums over the faces under each body, in as many blocks as its window has parts,
+the second adds the parts up in their order, so that a run repeats to the bit, and gives the body its new motion, the
+third drags the fluid along. Of those of level two, one block of threads a simulation takes one after the other.
 
 What belongs to bodies that bend is compiled only for simulations that have some, and what resolves overlaps only for
 levels one and two.
@@ -14,27 +12,18 @@ levels one and two.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.jets import add_jets, ramp_jets, weigh_jets
-from flowsim.backend.cuda.launching import SIMULATED, WARP, Kernel, block_sums, warp_sum
+from flowsim.backend.cuda.jets import add_jets, weigh_jets
+from flowsim.backend.cuda.launching import WARP, Kernel, block_sums, warp_sum
+from flowsim.backend.cuda.placing import all_bodies, placed, rigid_bodies
 from flowsim.backend.cuda.windows import (
-    AT_X,
-    AT_Y,
-    COSINE,
-    DIFFUSION,
-    INSIDE,
     LEVEL,
-    MASS_X,
-    MASS_Y,
     RANK,
-    SINE,
-    STEPS,
     SUMS,
     THREADS,
     WORK,
@@ -45,56 +34,33 @@ from flowsim.backend.cuda.windows import (
     sum_parts,
     with_face,
 )
-from flowsim.bodies.table import TOUCHES_BOX, BodyTable
+from flowsim.bodies.table import BodyTable
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import (
     body_distance,
     claimed_by_others,
-    diffusion_at_surface,
-    locate_body,
     share_at_surface,
-    touches_box,
-    windows_meet,
     wrapped,
 )
 from flowsim.kernels.cell import mask, penalized_share
 from flowsim.kernels.device_function import device_function
 from flowsim.kernels.layout import (
-    ANGLE,
     DT,
     FLUID_INERTIA,
     FREE,
     SPIN,
     TORQUE,
-    VISCOSITY,
 )
 from flowsim.kernels.midline import bends, deformation_velocity, note_deformation
 from flowsim.kernels.records import Bodies, Box, Clock, Fields
-from flowsim.kernels.rigid import move_body, respond
-from flowsim.kernels.time import grip_of_step
+from flowsim.kernels.rigid import respond
 
 Array = Any
-_Table: Any = BodyTable
 
 WEST, EAST, SOUTH, NORTH = range(4)
 """Faces beside a face."""
 BLOCKS_EACH = 5
 """Blocks that a multiprocessor takes at once of the launch that finds shares: registers are limited to that."""
-
-
-@device_function
-def _all(bodies: BodyTable) -> BodyTable:
-    """Return the table of bodies of which some bend."""
-    return bodies
-
-
-@device_function
-def _rigid(bodies: BodyTable) -> Any:
-    """Return the table of bodies of which none bends: what hangs on None is not compiled."""
-    return _Table(
-        bodies.traits, bodies.kinds, bodies.order, bodies.support, bodies.distances,
-        None, None, None, None,
-    )  # fmt: skip
 
 
 @cuda.jit(device=True)
@@ -154,16 +120,6 @@ def _drift(midlines: Any, about: Any, along_x: bool, px: float, py: float) -> fl
     return u if along_x else v
 
 
-@cuda.jit(device=True)
-def _note_work(
-    midlines: Any, form: Array, body: Array, work: float, spins: Any, inertia: float, dt: float
-) -> None:
-    """Note what the deformation of a body gave to the fluid."""
-    if midlines is None:
-        return
-    body[TORQUE] = note_deformation(form, body[TORQUE], work, spins, inertia, dt)
-
-
 # what is the same for all faces of a thread, found once by the kernel
 @cuda.jit(device=True)
 def _add_up(
@@ -214,6 +170,27 @@ def _add_up(
     return sums
 
 
+@cuda.jit(device=True)
+def _room_in_block() -> Any:
+    """Return shared memory for places, distances beside, a list of threads and its length: see _find_beside."""
+    return (
+        cuda.shared.array((2, THREADS), np.float64),
+        cuda.shared.array((4, THREADS), np.float64),
+        cuda.shared.array(THREADS, np.int32),
+        cuda.shared.array(1, np.int32),
+    )
+
+
+@cuda.jit(device=True)
+def _note_work(
+    midlines: Any, form: Array, body: Array, work: float, spins: Any, inertia: float, dt: float
+) -> None:
+    """Note what the deformation of a body gave to the fluid."""
+    if midlines is None:
+        return
+    body[TORQUE] = note_deformation(form, body[TORQUE], work, spins, inertia, dt)
+
+
 # what is the same for all faces of a thread, found once by the kernel
 @cuda.jit(device=True)
 def _drag_along(
@@ -250,79 +227,6 @@ def _drag_along(
     return work
 
 
-@cuda.jit(device=True)
-def _seen(room: Any, n: int, k: int) -> Any:
-    """Return how a body was placed.
-
-    Reference point and direction, centre of mass, window, and how its surface holds the fluid: grip and diffusion.
-    """
-    place, window = room.places[n, k], room.windows[n, k]
-    return (
-        (place[AT_X], place[AT_Y], place[COSINE], place[SINE]),
-        (place[MASS_X], place[MASS_Y]),
-        (window[0], window[1], window[2], window[3]),
-        ((place[INSIDE], place[STEPS]), place[DIFFUSION]),
-    )
-
-
-@cuda.jit(device=True)
-def _room_in_block() -> Any:
-    """Return shared memory for places, distances beside, a list of threads and its length: see _find_beside."""
-    return (
-        cuda.shared.array((2, THREADS), np.float64),
-        cuda.shared.array((4, THREADS), np.float64),
-        cuda.shared.array(THREADS, np.int32),
-        cuda.shared.array(1, np.int32),
-    )
-
-
-def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
-    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
-    @Kernel
-    def _place(
-        active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
-        penalty: float, h: float, nx: int, ny: int, sides: Array, room: Any,
-    ) -> None:  # fmt: skip
-        """Move bodies, note what they touch of the box, find their windows, levels, and how they hold the fluid."""
-        n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
-        if not active[n]:
-            return
-        bodies, dt = view(table), clock[n, DT]
-        inside, steps = grip_of_step(clock[n], penalty, h, moves)
-        for rank in range(t, len(bodies.order), threads):
-            k = bodies.order[rank]
-            body = state[n, k]
-            if moves:
-                move_body(bodies.traits[k], bodies.kinds[k, FREE], body, dt)
-            theta = body[ANGLE]
-            x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
-            touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
-            contact[n, k] = TOUCHES_BOX if touches else 0
-            place, window = room.places[n, k], room.windows[n, k]
-            place[AT_X], place[AT_Y], place[MASS_X], place[MASS_Y] = x, y, xc, yc
-            place[COSINE], place[SINE] = math.cos(theta), math.sin(theta)
-            place[INSIDE], place[STEPS] = inside, steps
-            place[DIFFUSION] = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
-            window[0], window[1], window[2], window[3] = i0, i1, j0, j1
-            window[LEVEL], window[RANK] = 0, rank
-        for level in range(2):
-            cuda.syncthreads()
-            for rank in range(t, len(bodies.order), threads):
-                window = room.windows[n, bodies.order[rank]]
-                rises = False
-                for earlier in range(rank):
-                    other = room.windows[n, bodies.order[earlier]]
-                    if windows_meet(window, other, nx, ny, sides):
-                        rises = rises or level == 0 or other[LEVEL] > 0
-                if level == 0 and rises:
-                    window[LEVEL] = 1
-                elif level == 1 and rises:
-                    # others may see 1 or more here, which is the same to them
-                    window[LEVEL] = 2 + rank
-
-    return _place
-
-
 def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., Any]) -> Kernel:
     # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
@@ -341,7 +245,7 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
         along_x = chunk < chunks
         component = 0 if along_x else 1
         chunk -= component * chunks
-        seen, middle, window, (grip, diffusion) = _seen(room, n, k)
+        seen, middle, window, (grip, diffusion) = placed(room, n, k)
         part = my_part(room.along, room.across, chunk)
         if window[0] + part[0] >= window[1] or window[2] + part[2] >= window[3]:
             for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
@@ -408,7 +312,7 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             return
         bodies = view(table)
         nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
-        _, middle, window, _ = _seen(room, n, k)
+        _, middle, window, _ = placed(room, n, k)
         moved = room.motions[n, k]
         motion = moved[0], moved[1], moved[2]
         bent = bends(bodies.midlines, bodies, k)
@@ -477,7 +381,7 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             if room.windows[n, k, LEVEL] < 2:
                 continue
             body = state[n, k]
-            seen, middle, window, (grip, diffusion) = _seen(room, n, k)
+            seen, middle, window, (grip, diffusion) = placed(room, n, k)
             about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
             others = rank, state[n], contact[n]
             of_u = _add_up(
@@ -511,27 +415,10 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
     return _take_turns
 
 
-_place, _place_bent = _placing(_rigid), _placing(_all)
-_weigh, _weigh_bent = _weighing(_rigid, _none), _weighing(_all, _none)
-_weigh_beside, _weigh_bent_beside = _weighing(_rigid, _others), _weighing(_all, _others)
-_drag, _drag_bent = _dragging(_rigid), _dragging(_all)
-_take_turns, _take_turns_bent = _taking_turns(_rigid), _taking_turns(_all)
-
-
-def place_bodies(
-    active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
-    penalty: float, moves: bool,
-) -> None:  # fmt: skip
-    """Move bodies that move by themselves, find where all are, and let their jets approach their targets."""
-    nx, ny = fields.pressure.shape[1:]
-    table, clock = bodies.table, time.columns
-    place = _place_bent if len(table.nodes) else _place
-    place.launch(
-        (len(active),), (8 if SIMULATED else 32,), active, table, moves, bodies.state,
-        bodies.contact, clock, penalty, box.h, nx, ny, box.sides, room,
-    )  # fmt: skip
-    if bodies.jets is not None and moves:
-        ramp_jets(active, bodies.jets, clock)
+_weigh, _weigh_bent = _weighing(rigid_bodies, _none), _weighing(all_bodies, _none)
+_weigh_beside, _weigh_bent_beside = _weighing(rigid_bodies, _others), _weighing(all_bodies, _others)
+_drag, _drag_bent = _dragging(rigid_bodies), _dragging(all_bodies)
+_take_turns, _take_turns_bent = _taking_turns(rigid_bodies), _taking_turns(all_bodies)
 
 
 def penalize(

@@ -1,0 +1,146 @@
+"""Where bodies are: the first launch over them, which moves them and finds their windows and levels.
+
+A body has level zero if its window meets none of a less movable one, one if it meets some of level zero alone, and two
+otherwise. What belongs to bodies that bend is compiled only for simulations that have some.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from numba import cuda
+
+from flowsim.backend.cuda.jets import ramp_jets
+from flowsim.backend.cuda.launching import SIMULATED, Kernel
+from flowsim.backend.cuda.windows import (
+    AT_X,
+    AT_Y,
+    COSINE,
+    DIFFUSION,
+    INSIDE,
+    LEVEL,
+    MASS_X,
+    MASS_Y,
+    RANK,
+    SINE,
+    STEPS,
+    BodyRoom,
+)
+from flowsim.bodies.table import TOUCHES_BOX, BodyTable
+from flowsim.kernels.body_geometry import (
+    diffusion_at_surface,
+    locate_body,
+    touches_box,
+    windows_meet,
+)
+from flowsim.kernels.device_function import device_function
+from flowsim.kernels.layout import (
+    ANGLE,
+    DT,
+    FREE,
+    VISCOSITY,
+)
+from flowsim.kernels.records import Bodies, Box, Clock, Fields
+from flowsim.kernels.rigid import move_body
+from flowsim.kernels.time import grip_of_step
+
+Array = Any
+_Table: Any = BodyTable
+
+
+@device_function
+def all_bodies(bodies: BodyTable) -> BodyTable:
+    """Return the table of bodies of which some bend."""
+    return bodies
+
+
+@device_function
+def rigid_bodies(bodies: BodyTable) -> Any:
+    """Return the table of bodies of which none bends: what hangs on None is not compiled."""
+    return _Table(
+        bodies.traits, bodies.kinds, bodies.order, bodies.support, bodies.distances,
+        None, None, None, None,
+    )  # fmt: skip
+
+
+@cuda.jit(device=True)
+def placed(room: Any, n: int, k: int) -> Any:
+    """Return how a body was placed.
+
+    Reference point and direction, centre of mass, window, and how its surface holds the fluid: grip and diffusion.
+    """
+    place, window = room.places[n, k], room.windows[n, k]
+    return (
+        (place[AT_X], place[AT_Y], place[COSINE], place[SINE]),
+        (place[MASS_X], place[MASS_Y]),
+        (window[0], window[1], window[2], window[3]),
+        ((place[INSIDE], place[STEPS]), place[DIFFUSION]),
+    )
+
+
+def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
+    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
+    @Kernel
+    def _place(
+        active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
+        penalty: float, h: float, nx: int, ny: int, sides: Array, room: Any,
+    ) -> None:  # fmt: skip
+        """Move bodies, note what they touch of the box, find their windows, levels, and how they hold the fluid."""
+        n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
+        if not active[n]:
+            return
+        bodies, dt = view(table), clock[n, DT]
+        inside, steps = grip_of_step(clock[n], penalty, h, moves)
+        for rank in range(t, len(bodies.order), threads):
+            k = bodies.order[rank]
+            body = state[n, k]
+            if moves:
+                move_body(bodies.traits[k], bodies.kinds[k, FREE], body, dt)
+            theta = body[ANGLE]
+            x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
+            touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
+            contact[n, k] = TOUCHES_BOX if touches else 0
+            place, window = room.places[n, k], room.windows[n, k]
+            place[AT_X], place[AT_Y], place[MASS_X], place[MASS_Y] = x, y, xc, yc
+            place[COSINE], place[SINE] = math.cos(theta), math.sin(theta)
+            place[INSIDE], place[STEPS] = inside, steps
+            place[DIFFUSION] = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
+            window[0], window[1], window[2], window[3] = i0, i1, j0, j1
+            window[LEVEL], window[RANK] = 0, rank
+        for level in range(2):
+            cuda.syncthreads()
+            for rank in range(t, len(bodies.order), threads):
+                window = room.windows[n, bodies.order[rank]]
+                rises = False
+                for earlier in range(rank):
+                    other = room.windows[n, bodies.order[earlier]]
+                    if windows_meet(window, other, nx, ny, sides):
+                        rises = rises or level == 0 or other[LEVEL] > 0
+                if level == 0 and rises:
+                    window[LEVEL] = 1
+                elif level == 1 and rises:
+                    # others may see 1 or more here, which is the same to them
+                    window[LEVEL] = 2 + rank
+
+    return _place
+
+
+_place, _place_bent = _placing(rigid_bodies), _placing(all_bodies)
+
+
+def place_bodies(
+    active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
+    penalty: float, moves: bool,
+) -> None:  # fmt: skip
+    """Move bodies that move by themselves, find where all are, and let their jets approach their targets."""
+    nx, ny = fields.pressure.shape[1:]
+    table, clock = bodies.table, time.columns
+    place = _place_bent if len(table.nodes) else _place
+    place.launch(
+        (len(active),), (8 if SIMULATED else 32,), active, table, moves, bodies.state,
+        bodies.contact, clock, penalty, box.h, nx, ny, box.sides, room,
+    )  # fmt: skip
+    if bodies.jets is not None and moves:
+        ramp_jets(active, bodies.jets, clock)
