@@ -68,7 +68,7 @@ def _find_beside(own: float, rx: float, ry: float, about: Any, shared: Any) -> b
     """Return whether this thread's face is less than a cell outside of the body; find the distances beside such faces.
 
     (rx, ry) is its place relative to the body, and ``own`` its distance. Few faces of a block need the four distances
-    beside them, and those lie apart: all threads of the block share that work, which takes most of the arithmetic.
+    beside them, and those lie apart: all threads of the block share that work.
     """
     n, k, seen, bodies, h, _, diffusion, _, _, _ = about
     points, beside, near, count = shared
