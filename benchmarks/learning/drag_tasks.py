@@ -3,10 +3,12 @@
     python benchmarks/learning/drag_tasks.py search rotating_cylinder      # minutes of one core
     python benchmarks/learning/drag_tasks.py evaluate rotating_cylinder
     python benchmarks/learning/drag_tasks.py train rotating_cylinder --seeds 5
+    python benchmarks/learning/drag_tasks.py learners square_jets --seeds 1 # other learners and sensors
     python benchmarks/learning/drag_tasks.py page                          # the tables of the tasks' pages
 
 `cases/baselines.py` ships of each kind the candidate with the highest return. Raw results of search and evaluate are in
-benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet.
+benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet, those of
+other learners in benchmarks/results/TASK_learners.parquet.
 """
 
 from __future__ import annotations
@@ -52,6 +54,22 @@ TASKS = {
 """Identifier and page."""
 JETS = {"cylinder_jets": ((7, 18), 1, 0), "square_jets": ((7, 18), 55, 8)}
 """Periods, in actions, beside that of the wake; the observations, above and below the middle, that are fed back."""
+
+LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+    "cylinder_jets": {
+        "V-RACER": ("quick", ("agent.algorithm=vracer",)),
+        "V-RACER, LSTM": ("quick", ("agent.algorithm=vracer", "agent.network=lstm")),
+        "PPO": ("quick", ("agent.algorithm=ppo",)),
+    },
+    "square_jets": {
+        "SAC, base, 27 frames": ("quick", ("env_options.frames=27",)),
+        "V-RACER, base": ("quick", ("agent.algorithm=vracer",)),
+        "V-RACER, LSTM, base": ("quick", ("agent.algorithm=vracer", "agent.network=lstm")),
+        "SAC, wake": ("wake", ()),
+    },
+}
+"""Preset and changes of who is trained beside the preset `quick`, with the defaults of a run for what is not named."""
+QUICK = {"cylinder_jets": "SAC (`quick`)", "square_jets": "SAC, base (`quick`)"}
 
 
 def candidates(task: str) -> dict[str, Controller]:
@@ -112,26 +130,49 @@ def play(
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
+HEAD = "| {} | return | C_D | C_L | actuation power | net power | net power against no control |"
+
+
 def table(kept: dict[str, Any], trained: list[Row]) -> str:
     """Return a row for each baseline and one for the trained agents, in Markdown."""
-    lines = [
-        "| controller | return | C_D | C_L | actuation power | net power | net power against no control |",
-        "| --- |" + " --: |" * 6,
-    ]
-    zero = kept["found"]["zero"]["measures"]["net power"]["mean"]
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
     if trained:
-        rows[f"trained, {len(trained)} seed{'s' if len(trained) > 1 else ''}"] = of_seeds(trained)
+        rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
+    return "\n".join([HEAD.format("controller"), "| --- |" + " --: |" * 6, *cells(rows, kept)])
+
+
+def table_of_learners(task: str, kept: dict[str, Any]) -> str:
+    """Return a row for each learner, in Markdown."""
+    trained = {QUICK[task]: read(STUDIES / f"{task}_quick.parquet")}
+    for row in read(STUDIES / f"{task}_learners.parquet"):
+        trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
+    rows = {
+        f"{name}, {seeds(trained[name])}": of_seeds(trained[name])
+        for name in (QUICK[task], *LEARNERS[task])
+        if trained.get(name)
+    }
+    return "\n".join([HEAD.format("learner"), "| --- |" + " --: |" * 6, *cells(rows, kept)])
+
+
+def seeds(trained: list[Row]) -> str:
+    """Say how many there are."""
+    return f"{len(trained)} seed{'s' if len(trained) > 1 else ''}"
+
+
+def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
+    """Return lines of a table."""
+    lines = []
+    zero = kept["found"]["zero"]["measures"]["net power"]["mean"]
     for name, result in rows.items():
         measures = result["measures"]
         low, high = result["ci95"]
-        cells = [f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in measures.values()]
+        each = [f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in measures.values()]
         change = 100.0 * (measures["net power"]["mean"] / zero - 1.0)
         lines.append(
             f"| {name} | {result['mean_return']:.2f} [{low:.2f}, {high:.2f}] | "
-            f"{' | '.join(cells)} | {change:+.1f} % |"
+            f"{' | '.join(each)} | {change:+.1f} % |"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def of_seeds(trained: list[Row]) -> dict[str, Any]:
@@ -153,33 +194,60 @@ def of_seeds(trained: list[Row]) -> dict[str, Any]:
     return {"mean_return": float(interquartile_mean(returns)), "ci95": ends, "measures": measures}
 
 
+def train(preset: str, seeds: int, *choices: str) -> None:
+    """Train seeds of a preset that are not there yet, and evaluate the mean action of each."""
+    command = [sys.executable, "benchmarks/learning/train_seeds.py", preset, "--mean-only"]
+    counts = ["--episodes", str(EPISODES["evaluate"]), "--seeds", str(seeds)]
+    subprocess.run([*command, *counts, *choices], cwd=ROOT, check=True)
+
+
+def train_learners(task: str, seeds: int) -> None:
+    """Train what :data:`LEARNERS` has, one seed of each before the next."""
+    for count in range(1, seeds + 1):
+        for name, (preset, changes) in LEARNERS[task].items():
+            named = ["--name", f"{task}_learners/{name}"]
+            train(f"{task}/{preset}", count, *named, *(["--changes", *changes] if changes else []))
+
+
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("search", "evaluate", "train", "page"))
+    commands = ("search", "evaluate", "train", "learners", "page")
+    parser.add_argument("command", choices=commands)
     parser.add_argument("task", choices=TASKS, nargs="?", default="rotating_cylinder")
-    parser.add_argument("--seeds", type=int, default=5, help="of train, from 0")
+    parser.add_argument("--seeds", type=int, default=5, help="of train and learners, from 0")
     options = parser.parse_args()
     if options.command == "train":
-        command = [sys.executable, "benchmarks/learning/train_seeds.py", f"{options.task}/quick"]
-        choices = ["--mean-only", "--episodes", str(EPISODES["evaluate"])]
-        subprocess.run([*command, *choices, "--seeds", str(options.seeds)], cwd=ROOT, check=True)
-        return
-    if options.command == "page":
-        for task, (_, page) in TASKS.items():
-            if not (RESULTS / f"{task}_evaluate.json").exists():
-                continue
-            kept = json.loads((RESULTS / f"{task}_evaluate.json").read_text())
-            trained = read(STUDIES / f"{task}_quick.parquet")
-            fill_in(ROOT / "docs" / page, "learning/drag_tasks", "baselines", table(kept, trained))
-        return
-    file = RESULTS / f"{options.task}_{options.command}.json"
-    if options.command == "search":
-        tried = candidates(options.task)
-        play(options.task, tried, Purpose.SELECTION, EPISODES["search"], file)
+        train(f"{options.task}/quick", options.seeds)
+    elif options.command == "learners":
+        train_learners(options.task, options.seeds)
+    elif options.command == "page":
+        fill_pages()
     else:
-        shipped = baselines_of(TASKS[options.task][0], {}, EVALUATION_SEED)
-        play(options.task, shipped, Purpose.EVALUATION, EPISODES["evaluate"], file)
+        evaluate(options.task, options.command)
+
+
+def fill_pages() -> None:
+    """Write the tables of the tasks' pages from what is kept."""
+    for task, (_, page) in TASKS.items():
+        kept = json.loads((RESULTS / f"{task}_evaluate.json").read_text())
+        trained = read(STUDIES / f"{task}_quick.parquet")
+        fill_in(ROOT / "docs" / page, "learning/drag_tasks", "baselines", table(kept, trained))
+        if task in LEARNERS:
+            fill_in(
+                ROOT / "docs" / page, "learning/drag_tasks", "learners",
+                table_of_learners(task, kept),
+            )  # fmt: skip
+
+
+def evaluate(task: str, command: str) -> None:
+    """Play the candidates of a search in states for validation, or what is shipped in those for test."""
+    file = RESULTS / f"{task}_{command}.json"
+    if command == "search":
+        play(task, candidates(task), Purpose.SELECTION, EPISODES["search"], file)
+    else:
+        shipped = baselines_of(TASKS[task][0], {}, EVALUATION_SEED)
+        play(task, shipped, Purpose.EVALUATION, EPISODES["evaluate"], file)
 
 
 if __name__ == "__main__":

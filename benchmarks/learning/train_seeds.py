@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
@@ -95,7 +96,8 @@ def main() -> None:
     options = parser.parse_args()
     study, _, trial = (options.name or options.preset.replace("/", "_")).partition("/")
     results = RESULTS / f"{study}.parquet"
-    runs = [ROOT / "runs" / f"{trial or study}_{seed}" for seed in range(options.seeds)]
+    folder = re.sub(r"[^\w.=-]+", "_", f"{study}_{trial}" if trial else study)
+    runs = [ROOT / "runs" / f"{folder}_{seed}" for seed in range(options.seeds)]
     for seed, run in enumerate(runs):
         name = f"{trial}/seed{seed}" if trial else f"seed{seed}"
         if name not in {row["name"] for row in read(results)}:
