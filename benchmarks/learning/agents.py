@@ -44,6 +44,8 @@ from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 AGENTS = ROOT / "coupling" / "agents"
 FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 RUNS = {
+    "convection": ("rayleigh_benard/quick",),
+    "foil": ("pitching_foil/quick",),
     "jets": ("cylinder_jets/quick",),
     "pendulum": ("mujoco/inverted_double_pendulum", "run.steps=200000", "run.evaluate_episodes=48"),
     "sketch": (
@@ -51,6 +53,7 @@ RUNS = {
         "run.evaluate_episodes=48", "workers.processes=1",
     ),
     "pinball": ("fluidic_pinball/quick",),
+    "rotating": ("rotating_cylinder/quick",),
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
     "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
 }  # fmt: skip
@@ -63,9 +66,12 @@ JOBS = {
 }  # fmt: skip
 """Words for benchmarks/learning/figure6.py that choose one training each, seed 0."""
 LIMITS = {
+    "convection": "Trained at 32 cells per H; the first of the seeds on its page.",
+    "foil": "Trained at 32 cells per chord, 4.8 cells in the thickest part; the first of the seeds on its page.",
     "jets": "Trained at 20 cells per D, whose drag is 4 % above the literature's; the first of the seeds on its page.",
     "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
     "pinball": "Trained at 12 cells per D, whose drag is 3 % above a finer grid's; the first of the seeds on its page.",
+    "rotating": "Trained at 12 cells per D; the first of the seeds on its page.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
     "swimmer": "Still water at 32 cells per L, whose box has walls; three seeds, this is the first.",
     "wake": "Trained at 16 cells per D (the paper: 128), with initial conditions as wide as the paper's; one seed.",
