@@ -15,17 +15,35 @@ from numba.cuda.simulator.kernel import BlockManager, BlockThread
 
 __all__ = ["shuffled", "wait_in_place_of_polling"]
 
-_run_thread = BlockThread.run
 _shuffle = None
+
+
+class Thread(BlockThread):
+    """A thread of a block that tells when it waits or has ended, and counts the barriers that it has passed."""
+
+    def __init__(self, function, manager, block, *rest) -> None:
+        super().__init__(function, manager, block, *rest)
+        self.block, self.barriers = block, 0
+
+    def run(self) -> None:
+        """Run the kernel."""
+        super().run()
+        self._manager.stopped.release()
+
+    def syncthreads(self) -> None:
+        """Wait for the other threads of the block."""
+        self.syncthreads_blocked = True
+        self._manager.stopped.release()
+        self.syncthreads_event.wait()
+        self.syncthreads_event.clear()
+        if self.abort:
+            raise RuntimeError("another thread of the block has failed")
+        self.barriers += 1
 
 
 def wait_in_place_of_polling() -> None:
     """Change the simulator of this process."""
-    BlockManager.run, BlockThread.run, BlockThread.syncthreads = (
-        _run_block,
-        _run_and_tell,
-        _wait_for_all,
-    )
+    BlockManager.run = _run_block
 
 
 def _run_block(self, grid_point, *arguments):
@@ -34,7 +52,7 @@ def _run_block(self, grid_point, *arguments):
     if _shuffle is not None:
         _shuffle(points)
     threads = [
-        BlockThread(lambda: self._f(*arguments), self, grid_point, point, self._debug)
+        Thread(lambda: self._f(*arguments), self, grid_point, point, self._debug)
         for point in points
     ]
     for thread in threads:
@@ -51,20 +69,6 @@ def _run_block(self, grid_point, *arguments):
         if failed:
             error, traceback = failed[0]
             raise error.with_traceback(traceback)
-
-
-def _run_and_tell(self):
-    _run_thread(self)
-    self._manager.stopped.release()
-
-
-def _wait_for_all(self):
-    self.syncthreads_blocked = True
-    self._manager.stopped.release()
-    self.syncthreads_event.wait()
-    self.syncthreads_event.clear()
-    if self.abort:
-        raise RuntimeError("another thread of the block has failed")
 
 
 @contextmanager

@@ -4,10 +4,8 @@ The simulator runs kernels as Python; what numba makes of their types is seen he
 (of NVIDIA's package nvidia-cuda-nvcc, or of a CUDA toolkit) it is seen, too, what they take of a multiprocessor.
 """
 
-import importlib
 import importlib.util
 import math
-import pkgutil
 import re
 import shutil
 import subprocess
@@ -103,14 +101,9 @@ def test_every_kernel_compiles_within_its_budget(
     compiled: dict[tuple[Any, ...], Any], dtype: str, tmp_path: Path
 ) -> None:
     launch_all(dtype)
-    from flowsim.backend import cuda
-    from flowsim.backend.cuda.launching import Kernel
+    from kernels import all_kernels
 
-    modules = [importlib.import_module(module.name)
-               for module in pkgutil.iter_modules(cuda.__path__, f"{cuda.__name__}.")]  # fmt: skip
-    kernels = {it.name for module in modules for it in vars(module).values()
-               if isinstance(it, Kernel)}  # fmt: skip
-    assert {name for name, _ in compiled} == kernels | {"_solve_systems"}
+    assert {name for name, _ in compiled} == {it.name for it in all_kernels()} | {"_solve_systems"}
     assert all(ptx for ptx, _ in compiled.values())
     if (ptxas := assembler()) is None:
         pytest.skip("needs ptxas (nvidia-cuda-nvcc) and flowsim-rl[cuda13], but no GPU")

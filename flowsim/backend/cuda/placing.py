@@ -23,6 +23,7 @@ from flowsim.backend.cuda.windows import (
     LEVEL,
     MASS_X,
     MASS_Y,
+    MEETS,
     RANK,
     SINE,
     STEPS,
@@ -108,7 +109,7 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             place[INSIDE], place[STEPS] = inside, steps
             place[DIFFUSION] = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
             window[0], window[1], window[2], window[3] = i0, i1, j0, j1
-            window[LEVEL], window[RANK] = 0, rank
+            window[RANK] = rank
         for level in range(2):
             cuda.syncthreads()
             for rank in range(t, len(bodies.order), threads):
@@ -117,11 +118,10 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
                 for earlier in range(rank):
                     other = room.windows[n, bodies.order[earlier]]
                     if windows_meet(window, other, nx, ny, sides):
-                        rises = rises or level == 0 or other[LEVEL] > 0
-                if level == 0 and rises:
-                    window[LEVEL] = 1
-                elif level == 1 and rises:
-                    # others may see 1 or more here, which is the same to them
+                        rises = rises or level == 0 or other[MEETS] > 0
+                if level == 0:
+                    window[MEETS] = window[LEVEL] = 1 if rises else 0
+                elif rises:
                     window[LEVEL] = 2 + rank
 
     return _place

@@ -29,8 +29,9 @@ WORK = 10
 """Place of the work of the deformation behind those."""
 AT_X, AT_Y, COSINE, SINE, MASS_X, MASS_Y, INSIDE, STEPS, DIFFUSION = range(9)
 """Columns of places: reference point, cosine and sine of the angle, centre of mass, grip, diffusion at the surface."""
-LEVEL, RANK = 4, 5
-"""Columns of windows, after i0, i1, j0, j1: the level of the body, and its rank in the order of bodies."""
+LEVEL, RANK, MEETS = 4, 5, 6
+"""Columns of windows, after i0, i1, j0, j1: the level of the body, its rank in the order of bodies, and whether its
+window meets that of one before it."""
 
 
 class BodyRoom(NamedTuple):
@@ -38,8 +39,8 @@ class BodyRoom(NamedTuple):
 
     Attributes
     ----------
-    windows : (B, K, 6) int32
-        i0, i1, j0, j1, level and rank.
+    windows : (B, K, 7) int32
+        i0, i1, j0, j1, level, rank, and whether it meets one before it.
     places : (B, K, 9) float64
     motions : (B, K, 4) float64
         Velocity of the centre of mass and spin to which the fluid is dragged, and the spin before.
@@ -66,7 +67,7 @@ def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Arr
     across = math.ceil(min(faces, grid.nx) / (THREADS // LANES * ROWS_EACH))
     across = max(1, min(across, MOST_PARTS // along))
     return BodyRoom(
-        zeros((batch, count, 6), np.int32),
+        zeros((batch, count, 7), np.int32),
         zeros((batch, count, 9), np.float64),
         zeros((batch, count, 4), np.float64),
         zeros((batch, count, SUMS + 1, along * across), np.float64),

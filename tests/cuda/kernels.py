@@ -1,0 +1,15 @@
+"""The kernels of the CUDA backend."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+
+def all_kernels() -> list[Any]:
+    """Return every kernel that is a variable of a module; systems_kernel makes more."""
+    from flowsim.backend import cuda
+    from flowsim.backend.cuda.launching import Kernel
+
+    names = [module.name for module in pkgutil.iter_modules(cuda.__path__, f"{cuda.__name__}.")]
+    parts = [part for name in names for part in vars(importlib.import_module(name)).values()]
+    return [part for part in parts if isinstance(part, Kernel)]
