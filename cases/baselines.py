@@ -25,25 +25,30 @@ class Controller(Protocol):
         """Return actions, shape (n, action size), for observations, shape (n, observation size)."""
 
 
+def _shape_of(action_size: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the action of an environment: (N, A), if it has several agents."""
+    return action_size if isinstance(action_size, tuple) else (action_size,)
+
+
 class ZeroController:
     """Does nothing."""
 
-    def __init__(self, action_size: int = 3) -> None:
-        self._action_size = action_size
+    def __init__(self, action_size: int | tuple[int, ...] = 3) -> None:
+        self._shape = _shape_of(action_size)
 
     def reset(self, n: int) -> None:
         """Nothing to forget."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return zeros."""
-        return np.zeros((len(observations), self._action_size), dtype=np.float32)
+        return np.zeros((len(observations), *self._shape), dtype=np.float32)
 
 
 class RandomController:
     """Draws every action uniformly from [-1, 1]."""
 
-    def __init__(self, action_size: int = 3, seed: int = 0) -> None:
-        self._action_size, self._seed = action_size, seed
+    def __init__(self, action_size: int | tuple[int, ...] = 3, seed: int = 0) -> None:
+        self._shape, self._seed = _shape_of(action_size), seed
         self._generator = np.random.default_rng(seed)
 
     def reseed(self, part: int) -> None:
@@ -55,9 +60,8 @@ class RandomController:
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return random actions."""
-        return self._generator.uniform(-1.0, 1.0, (len(observations), self._action_size)).astype(
-            np.float32
-        )
+        shape = len(observations), *self._shape
+        return self._generator.uniform(-1.0, 1.0, shape).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -302,7 +306,9 @@ NAMED: dict[str, dict[str, Controller]] = {
 """What the field compares with in each task, by name."""
 
 
-def baselines(env_id: str, action_size: int = 3, seed: int = 0) -> dict[str, Controller]:
+def baselines(
+    env_id: str, action_size: int | tuple[int, ...] = 3, seed: int = 0
+) -> dict[str, Controller]:
     """Return the baselines of an environment by name: "zero" and "random" of any, and what a task ships."""
     controllers: dict[str, Controller] = {
         "zero": ZeroController(action_size),

@@ -31,14 +31,15 @@ class Learner(LearnerState):
     config
         Its settings.
     observation_space, action_space
-        A flat box, and a flat box with finite bounds or ``Discrete``; joint ones of a multi-agent environment.
+        Of one agent: a flat box, and a flat box with finite bounds or ``Discrete``.
     agents
-        Number of agents served, numbered from 0.
+        Number of environments served (E), numbered from 0.
     seed
         Seed of the first weights, of the exploration and of what is sampled from the memory.
     agents_per_env
-        Agents that act together in one environment (N), which looks like one agent from outside
-        (``rl_agent/multi_agent/joint.py``). Settings and counters are in its steps.
+        Agents that act together in one environment (N). If there are several, arrays of n environments have them as
+        their second axis: observations (n, N, S), actions (n, N, A), rewards (n, N). Settings and counters are in
+        steps of environments.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class Learner(LearnerState):
     """
 
     def begin(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> None:
-        """Start a new episode of each agent, (n,), seeing (n, S); one that is still open is closed as truncated.
+        """Start a new episode of each agent, (n,), seeing (n, S) or (n, N, S); an open one is closed as truncated.
 
         Raises
         ------
@@ -70,7 +71,8 @@ class Learner(LearnerState):
         Returns
         -------
         F32
-            Actions in the task's units, shape (n, A), not clipped to the bounds; discrete ones as numbers, (n, 1).
+            Actions in the task's units, shape (n, A) or (n, N, A), not clipped to the bounds; discrete ones as numbers,
+            A = 1.
 
         Raises
         ------
@@ -89,7 +91,8 @@ class Learner(LearnerState):
         """Issue sampled actions, also those that were logged before the learner died; result as of :meth:`act`."""
         count = self.collector.issue(decision)
         self.counters.issued += count
-        return self.action_map(decision.action).reshape(count, -1)
+        shape = (count, *self.sizes.agents_axis, self.sizes.action)
+        return self.action_map(decision.action).reshape(shape)
 
     def observe(
         self,
@@ -98,6 +101,7 @@ class Learner(LearnerState):
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike,
         observations: npt.ArrayLike,
+        agent_ended: npt.ArrayLike | None = None,
     ) -> None:
         """Take the outcome of each agent's last action.
 
@@ -106,19 +110,24 @@ class Learner(LearnerState):
         agents
             Distinct agent numbers, shape (n,).
         rewards
-            Unscaled rewards, shape (n,); those of the members of a multi-agent environment are in its observation.
+            Unscaled rewards, shape (n,) or (n, N).
         terminated, truncated
-            Whether the episode ended in a terminal state, or was cut short, shape (n,); for all members at once. Which
-            of them had reached a terminal state before is in the joint observation.
+            Whether the episode ended in a terminal state, or was cut short, shape (n,): for all agents of an
+            environment at once.
         observations
-            Resulting observations (the final ones of ended episodes), shape (n, S).
+            Resulting observations (the final ones of ended episodes), shape (n, S) or (n, N, S).
+        agent_ended
+            Which agents of a multi-agent environment have reached a terminal state by now, shape (n, N); ``None``:
+            only all of them, where ``terminated`` says so.
 
         Raises
         ------
         ValueError
             If an agent waits for no outcome, or a number is not finite.
         """
-        outcome = self.collector.receive(agents, rewards, terminated, truncated, observations)
+        outcome = self.collector.receive(
+            agents, rewards, terminated, truncated, observations, agent_ended
+        )
         members, has_ended = outcome.members, outcome.has_ended
         self.counters.received += len(members) // self.agents_per_env
         records = []
@@ -137,7 +146,7 @@ class Learner(LearnerState):
         self._close(members, np.zeros(len(members), np.bool_))
 
     def learnable(self, observations: npt.ArrayLike) -> Flags:
-        """Tell which observations, shape (n, S), are within the limits of ``rl_agent/normalization/states.py``."""
+        """Tell which observations, as of ``begin``, are within the limits of ``rl_agent/normalization/states.py``."""
         return self.collector.are_learnable(observations)
 
     def updates_due(self) -> int:

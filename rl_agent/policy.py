@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.making import make_actor
 from rl_agent.config import AgentConfig
-from rl_agent.multi_agent import joint
 from rl_agent.normalization.actions import (
     ActionMap,
     ChoiceMap,
@@ -146,8 +145,8 @@ class Policy:
         write_checkpoint(Path(path), dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
-        """States at the start of n episodes, shape (n, state size); empty rows for what needs no memory."""
-        return np.zeros((n, self.sizes.agents_per_env * self.state_size), np.float32)
+        """States at the start of n episodes, as of :meth:`act`; empty rows for what needs no memory."""
+        return np.zeros((n, *self.sizes.agents_axis, self.state_size), np.float32)
 
     def act(
         self,
@@ -162,8 +161,8 @@ class Policy:
         Parameters
         ----------
         observations
-            Shape (n, S), or (S,) for a single one; unscaled. In a multi-agent environment they are joint ones
-            (``rl_agent/multi_agent/joint.py``), and so are the actions.
+            Shape (n, S), or (S,) for a single one; unscaled. Of N agents in an environment it is (n, N, S) or (N, S),
+            and so with states and actions.
         state
             From the previous call of the same episodes, shape (n, state size), or (state size,) for a single one;
             ``None`` begins an episode.
@@ -186,14 +185,15 @@ class Policy:
             If a shape does not fit, or a sample is wanted without ``rng``.
         """
         seen = np.asarray(observations, np.float32)
-        if is_single := seen.ndim == 1:
+        axis = self.sizes.agents_axis
+        if is_single := seen.ndim == 1 + len(axis):
             seen = seen[None]
         n = len(seen) if seen.ndim else 0
         state = self.initial_state(n) if state is None else np.asarray(state, np.float32)
-        if is_single and state.ndim == 1:
+        if is_single and state.ndim == 1 + len(axis):
             state = state[None]
         self._check(np.shape(observations), seen, state)
-        rows = self._rows(seen)
+        rows = seen.reshape(-1, self.sizes.seen)
         own_state = state.reshape(len(rows), self.state_size)
         if self.sizes.previous_action:
             own_state, before = np.split(own_state, [self._network_state], axis=1)
@@ -209,28 +209,21 @@ class Policy:
         else:
             raw = mean
         following = with_previous_action(following, raw, self.sizes, self.config.squash)
-        actions = np.clip(self.action_map(raw), self.action_low, self.action_high).reshape(n, -1)
+        actions = np.clip(self.action_map(raw), self.action_low, self.action_high)
+        actions = actions.reshape(n, *axis, self.sizes.action)
         after = following.reshape(state.shape)
         return (actions[0], after[0]) if is_single else (actions, after)
 
-    def _rows(self, seen: F32) -> F32:
-        """Return the observations of all agents, one row each."""
-        return (
-            seen
-            if self.sizes.agents_per_env == 1
-            else joint.unpack(seen, self.sizes.agents_per_env)[0]
-        )
-
     def _check(self, given: tuple[int, ...], seen: F32, state: F32) -> None:
         """Refuse observations and states of another shape than the policy was trained with."""
-        agents_per_env = self.sizes.agents_per_env
-        extras = 0 if agents_per_env == 1 else joint.EXTRAS
-        width = agents_per_env * (self.sizes.seen + extras)
-        if seen.ndim != 2 or seen.shape[1] != width:
+        axis = self.sizes.agents_axis
+        of_one = *axis, self.sizes.seen
+        if seen.ndim != 1 + len(of_one) or seen.shape[1:] != of_one:
+            shape = f"(n, {', '.join(map(str, of_one))})"
             raise ValueError(
-                f"observations of shape {given}, but this policy takes shape (n, {width}) or ({width},)"
+                f"observations of shape {given}, but this policy takes shape {shape} or {of_one}"
             )
-        expected = len(seen), agents_per_env * self.state_size
+        expected = (len(seen), *axis, self.state_size)
         if state.shape != expected:
             raise ValueError(
                 f"a state of shape {state.shape}, but {expected} belongs to observations of shape {given}"

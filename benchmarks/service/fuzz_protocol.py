@@ -378,6 +378,7 @@ class Recorder(NullLearner):
         terminated: np.ndarray,
         truncated: np.ndarray,
         observations: np.ndarray,
+        agent_ended: np.ndarray | None = None,
     ) -> None:
         """Keep the rows and rewards."""
         self._note(observations)

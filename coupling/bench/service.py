@@ -106,6 +106,7 @@ class NullLearner:
         terminated: np.ndarray,
         truncated: np.ndarray,
         observations: np.ndarray,
+        agent_ended: np.ndarray | None = None,
     ) -> None:
         """Count."""
         self.environment_steps += len(agents)

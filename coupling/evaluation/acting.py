@@ -133,8 +133,9 @@ class Acting:
         terminated: np.ndarray,
         truncated: np.ndarray,
         observations: np.ndarray,
+        agent_ended: np.ndarray | None = None,
     ) -> None:
-        """Take the outcomes of the last actions."""
+        """Take the outcomes of the last actions; programs outside Python have one agent in an environment."""
         self._steps += len(agents)
         self._return[agents] += rewards
         self.actions[agents] += 1

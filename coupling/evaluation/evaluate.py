@@ -145,7 +145,7 @@ def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, 
     space = vector.single_action_space
     vector.close()
     assert isinstance(space, Box)
-    shipped = baselines(env, space.shape[0], seed)
+    shipped = baselines(env, space.shape, seed)
     return shipped | {"random": _WholeRange(shipped["random"], space)}
 
 

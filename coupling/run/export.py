@@ -62,9 +62,10 @@ def _export_onnx(run: RunFolder, output: Path) -> str:
         raise RunError(
             f"{output} does not act as the policy does: its actions differ by {difference:.2g} of their range"
         )
-    shape = f"observation (n, {policy.sizes.seen})"
+    rows = ", ".join(map(str, ("n", *policy.sizes.agents_axis)))
+    shape = f"observation ({rows}, {policy.sizes.seen})"
     if policy.state_size:
-        shape += f" and state (n, {policy.state_size}), zeros at the start of an episode"
+        shape += f" and state ({rows}, {policy.state_size}), zeros at the start of an episode"
     agree = (
         "all actions equal"
         if policy.sizes.choices

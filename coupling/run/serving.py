@@ -50,6 +50,7 @@ def terms_of(
         patience=workers.patience,
         epoch=epoch,
         synchronous=synchronous,
+        agents_per_env=task.agents_per_env,
     )
 
 

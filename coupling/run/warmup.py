@@ -7,7 +7,7 @@ import numpy as np
 
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
-from rl_agent.multi_agent.joint import ActionSpace
+from rl_agent.normalization.spaces import ActionSpace
 
 __all__ = ["run_warmup"]
 
@@ -47,10 +47,10 @@ def run_warmup(
     learner = Learner(
         small, observation_space, action_space, agents=2, seed=0, agents_per_env=agents_per_env
     )
-    shape = observation_space.shape[0]
+    shape = *learner.sizes.agents_axis, observation_space.shape[0]
     rng = np.random.default_rng(0)
     both = np.arange(2)
-    learner.begin(both, np.abs(rng.normal(size=(2, shape))))  # not negative, as pictures are
+    learner.begin(both, np.abs(rng.normal(size=(2, *shape))))  # not negative, as pictures are
     has_learned = False
     for step in range(1, 3 * _START):
         for agents in (both[:1], both[1:]) if step % 2 else (both,):
@@ -58,10 +58,9 @@ def run_warmup(
             ended = step % _EPISODE == 0
             # one agent fails, the other runs out of time
             terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
-            observations = np.abs(rng.normal(size=(len(agents), shape)))
-            learner.observe(
-                agents, rng.normal(size=len(agents)), terminated, truncated, observations
-            )
+            observations = np.abs(rng.normal(size=(len(agents), *shape)))
+            rewards = rng.normal(size=(len(agents), *shape[:-1]))
+            learner.observe(agents, rewards, terminated, truncated, observations)
             if ended:
                 learner.begin(agents, observations)
         while learner.updates_due():

@@ -30,15 +30,8 @@ from coupling.service.experience import (
 from coupling.service.ledger import Entry, Ledger
 from coupling.service.sessions import Counts
 from coupling.service.terms import Learning
-from coupling.wire.protocol import (
-    Header,
-    Kind,
-    Step,
-    decode,
-    decode_observations,
-    decode_step,
-    encode,
-)
+from coupling.wire.bodies import read_body
+from coupling.wire.protocol import Header, Kind, Step, decode, encode
 from rl_agent.normalization.states import LARGEST_NUMBER
 
 __all__ = ["Exchange"]
@@ -64,11 +57,13 @@ class Exchange:
     agents_of_each
         Number of environments of each worker.
     observation_size
-        Floats in an observation.
+        Floats in an observation of an agent.
     limit
         Environment steps after which no more actions are given.
     synchronous
         Whether what the learner does is independent of when messages arrive.
+    agents_per_env
+        Agents that act together in an environment.
 
     Attributes
     ----------
@@ -95,9 +90,10 @@ class Exchange:
         limit: int,
         *,
         synchronous: bool = False,
+        agents_per_env: int = 1,
     ) -> None:
         self._learner, self._log, self._limit = learner, log, limit
-        self._observation_size, self._synchronous = observation_size, synchronous
+        self._sizes, self._synchronous = (observation_size, agents_per_env), synchronous
         self._first_agents = np.cumsum([0, *agents_of_each])
         self._accepted: list[_Message] = []
         self._written: list[_Message] = []
@@ -170,7 +166,7 @@ class Exchange:
         ProtocolError
             When its body is not what its header says; nothing has changed then.
         """
-        message = _Message(frame, header, self._read(header, body))
+        message = _Message(frame, header, read_body(header, body, *self._sizes))
         self.ledger.take(header)
         self._accepted.append(message)
 
@@ -203,11 +199,6 @@ class Exchange:
         """Make safe what was settled, before anybody is told of it."""
         self._log.flush()
 
-    def _read(self, header: Header, body: bytes) -> np.ndarray | Step:
-        count = self.ledger[header.session].environments
-        read = decode_step if header.kind is Kind.STEP else decode_observations
-        return read(body, count, self._observation_size)
-
     def _apply(self, messages: list[_Message]) -> None:
         steps: list[tuple[Entry, Step]] = []
         for _, header, outcome in messages:
@@ -231,7 +222,8 @@ class Exchange:
             resulting[ended] = np.concatenate([step.final for _, step in steps])
         rewards = np.concatenate([step.rewards for _, step in steps])
         refused = ~failed & (self.unlearnable[agents] | ~self._learner.learnable(resulting))
-        refused |= ~failed & ~(np.abs(rewards) <= LARGEST_NUMBER)
+        fine = np.abs(rewards) <= LARGEST_NUMBER
+        refused |= ~failed & ~(fine if fine.ndim == 1 else fine.all(axis=1))
         if refused.any():
             self._note_refused(steps, refused)
         gone = failed | refused
@@ -243,6 +235,7 @@ class Exchange:
             np.concatenate([step.terminated for _, step in steps])[came],
             np.concatenate([step.truncated for _, step in steps])[came],
             resulting[came],
+            *(agent_ended[came] for agent_ended in _agents_of(steps)),
         )
         if gone.any():
             self._learner.abandon(agents[gone])
@@ -259,7 +252,9 @@ class Exchange:
         """Return first observations of episodes; one that cannot be learned from is noted, and zeros stand for it."""
         learnable = self._learner.learnable(observations)
         self.unlearnable[agents] = ~learnable
-        return np.where(learnable[:, None], observations, np.float32(0.0))
+        return np.where(
+            learnable.reshape(-1, *[1] * (observations.ndim - 1)), observations, np.float32(0.0)
+        )
 
     def _note_refused(self, steps: list[tuple[Entry, Step]], refused: np.ndarray) -> None:
         """Count steps that hold what cannot be learned from, and whose they are."""
@@ -320,6 +315,7 @@ class Exchange:
                 acknowledgement=entry.sequence,
                 environments=entry.environments,
                 epoch=epoch,
+                minor=entry.minor,
             )
             self.ledger.answer(number, encode(header, actions[begin:end].tobytes()))
             begin = end
@@ -358,7 +354,7 @@ class Exchange:
                 for _, header, _ in read:
                     self.ledger.take(header)
                 self._written += [
-                    _Message(frame, header, self._read(header, body))
+                    _Message(frame, header, read_body(header, body, *self._sizes))
                     for frame, header, body in read
                 ]
                 if not self._synchronous:
@@ -384,3 +380,9 @@ class Exchange:
             == (self._first_agents[entry.slot], sizes[entry.slot])
             for entry in self.ledger
         )
+
+
+def _agents_of(steps: list[tuple[Entry, Step]]) -> list[np.ndarray]:
+    """Return which agents of all environments have ended, bool (n, N), in a list; an empty one without their axis."""
+    ended = [step.agent_ended for _, step in steps if step.agent_ended is not None]
+    return [np.concatenate(ended)] if ended else []

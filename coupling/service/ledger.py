@@ -63,6 +63,8 @@ class Entry:
         The last message that was taken in; 0 before the first.
     answer
         Frame of the ACTION to that message; empty while there is none.
+    minor
+        Minor version of that message, and so of the ACTION to it.
     checksums
         Of the last messages that were taken in, the newest last; those of older ones are not known.
     """
@@ -75,6 +77,7 @@ class Entry:
     environments: int
     sequence: int = 0
     answer: bytes = b""
+    minor: int = 0
     checksums: list[int] = field(default_factory=list)
 
     @property
@@ -189,7 +192,7 @@ class Ledger:
     def take(self, header: Header) -> None:
         """Note that a message was taken in."""
         entry = self[header.session]
-        entry.sequence, entry.answer = header.sequence, b""
+        entry.sequence, entry.answer, entry.minor = header.sequence, b"", header.minor
         entry.checksums = [*entry.checksums[1 - _REMEMBERED_MESSAGES :], header.checksum]
 
     def answer(self, session: int, frame: bytes) -> None:

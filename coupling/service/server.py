@@ -42,6 +42,7 @@ from coupling.wire.protocol import (
     decode,
     decode_control,
     encode_control,
+    minor_of,
 )
 from coupling.wire.security import Guard, Keys
 from rl_agent.normalization.states import FARTHEST, LARGEST_NUMBER
@@ -132,6 +133,7 @@ class Server:
             terms.observation_size,
             limit,
             synchronous=terms.synchronous,
+            agents_per_env=terms.agents_per_env,
         )
         self.liveness = Liveness(self.exchange.ledger, terms, clock)
         self._offenders: OrderedDict[bytes, None] = OrderedDict()
@@ -186,10 +188,12 @@ class Server:
         if rests or route in self._offenders:
             self.counts.unheard += 1
             return
+        minor = 0
         try:
             if len(frames) != 1:
                 raise ProtocolError(f"a message has {len(frames)} frames, one is allowed")
             header, body = decode(frames[0])
+            minor = header.minor
             if header.kind in (Kind.RESET, Kind.STEP):
                 self._order(route, header, frames[0], body)
                 return
@@ -215,7 +219,7 @@ class Server:
                 )
                 self._send_error(route, error.header, str(error))
             else:
-                self._send(route, encode_control(Reject(str(error)), epoch=self._terms.epoch))
+                self._reject(route, str(error), minor)
 
     def _tell_status(self, route: bytes) -> None:
         """Answer STATUS, unless it is asked so often that answering would keep the learner from learning."""
@@ -340,7 +344,7 @@ class Server:
             session := self.liveness.heard(known.session)
         ):  # said again before the answer arrived
             session.came_by(route)
-            self._welcome(session, route)
+            self._welcome(session, route, hello)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
         # this was long on its way
@@ -351,7 +355,7 @@ class Server:
             else self._terms.refusal(hello, slot)
         )
         if reason:
-            self._send(route, encode_control(Reject(reason), epoch=self._terms.epoch))
+            self._reject(route, reason, minor_of(hello))
             return
         assert slot is not None
         before = ledger.of_slot(slot)
@@ -377,7 +381,14 @@ class Server:
         session.came_by(route)
         session.pid, session.host, session.alive = hello.pid, printable(hello.host), True
         session.seen_here = is_seen(hello.pid, hello.host)
-        self._welcome(session, route)
+        self._welcome(session, route, hello)
+
+    def _reject(self, route: bytes, reason: str, minor: int) -> None:
+        """Refuse a message; the answer has its minor version, by which a worker knows what this learner speaks."""
+        frame = encode_control(
+            Reject(reason), epoch=self._terms.epoch, minor=min(minor, VERSION[1])
+        )
+        self._send(route, frame)
 
     def _recover(self, frame: bytes, sessions: Container[int]) -> None:
         """Take in the last message of one of these dead sessions, unless it came already."""
@@ -404,11 +415,12 @@ class Server:
         self.exchange.settle()
         self.counts.recovered += 1
 
-    def _welcome(self, session: Session, route: bytes) -> None:
+    def _welcome(self, session: Session, route: bytes, hello: Hello) -> None:
         terms, entry = self._terms, session.entry
         seeds = [terms.seed_of(int(agent), entry.number) for agent in entry.agents]
         names = VERSION[0], entry.session, entry.slot, entry.first_agent
-        welcome = Welcome(*names, seeds, terms.heartbeat, terms.patience)
+        times = terms.heartbeat, terms.patience
+        welcome = Welcome(*names, seeds, *times, agents_per_env=hello.agents_per_env)
         self.exchange.flush()
         self._send(route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
 

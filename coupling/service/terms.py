@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
-from coupling.wire.protocol import HEADER_SIZE, MAX_BODY, VERSION, Hello
+from coupling.wire.protocol import HEADER_SIZE, MAX_BODY, VERSION, Hello, step_size
 from rl_agent.rollout.open_episodes import Decision
 
 __all__ = ["Learning", "Terms"]
@@ -41,8 +42,9 @@ class Learning(Protocol):
         terminated: np.ndarray,
         truncated: np.ndarray,
         observations: np.ndarray,
+        agent_ended: np.ndarray | None = None,
     ) -> None:
-        """Take the outcomes of the last actions."""
+        """Take the outcomes of the last actions; the last argument is that of multi-agent environments."""
 
     def learnable(self, observations: np.ndarray) -> np.ndarray:
         """Tell which observations can be learned from."""
@@ -69,9 +71,9 @@ class Terms:
     agents_of_each
         Number of environments of each worker; agents are numbered through in this order.
     observation_size
-        Floats in an observation.
+        Floats in an observation of an agent.
     action_low, action_high
-        Bounds of the actions.
+        Bounds of the actions of an agent.
     task_hash
         Hash of the task and its options.
     seed_of
@@ -85,6 +87,8 @@ class Terms:
         How often the run had been started before.
     synchronous
         Whether the learner waits for all workers, and finishes the gradient steps that are due, before it answers.
+    agents_per_env
+        Agents that act together in an environment.
     """
 
     agents_of_each: Sequence[int]
@@ -99,16 +103,18 @@ class Terms:
     patience: float = 600.0
     epoch: int = 0
     synchronous: bool = False
+    agents_per_env: int = 1
 
     @property
     def action_size(self) -> int:
-        """Floats in an action."""
+        """Floats in an action of an agent."""
         return len(self.action_low)
 
     @property
     def longest_frame(self) -> int:
         """Bytes of the longest frame that a worker may send: a HELLO that holds its last STEP, and at least 1 MiB."""
-        step = HEADER_SIZE + max(self.agents_of_each) * (8 + 2 * 4 * self.observation_size + 1)
+        agents = self.agents_per_env if self.agents_per_env > 1 else None
+        step = HEADER_SIZE + step_size(max(self.agents_of_each), self.observation_size, agents)
         return min(HEADER_SIZE + MAX_BODY, max(_LEAST_LIMIT, 2 * step + 32 * self.action_size))
 
     def refusal(self, hello: Hello, slot: int | None) -> str:
@@ -118,6 +124,8 @@ class Terms:
             return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
         if hello.task_hash != self.task_hash:
             return "it hosts another task, or the same one with other options, than this run learns"
+        if said := self._other_number_of_agents(hello):
+            return said
         sizes = (hello.observation_size, len(hello.action_low))
         if sizes != (self.observation_size, self.action_size):
             return (
@@ -135,3 +143,19 @@ class Terms:
         if hello.environments != self.agents_of_each[slot]:
             return f"it hosts {hello.environments} environments, this run gives it {self.agents_of_each[slot]}"
         return ""
+
+    def _other_number_of_agents(self, hello: Hello) -> str:
+        """Return what is wrong with the number of agents of a worker's environments, or an empty string."""
+        agents, expected = hello.agents_per_env, self.agents_per_env
+        if agents is msgspec.UNSET:
+            if expected == 1:
+                return ""
+            return (
+                "it speaks version 1.0 of the protocol, whose environments have one agent, and those of this run have "
+                f"{expected}, for which version 1.1 is needed"
+            )
+        return (
+            ""
+            if agents == expected
+            else (f"its environments have {agents} agents, this run's have {expected}")
+        )

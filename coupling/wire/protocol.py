@@ -6,6 +6,7 @@ Nothing from the wire is ever unpickled. All messages stand in one file, in the 
 two can be read side by side.
 """
 
+import math
 import re
 import struct
 import zlib
@@ -20,6 +21,7 @@ from msgspec import Meta
 __all__ = [
     "HEADER_SIZE",
     "MAGIC",
+    "MAX_AGENTS",
     "MAX_BODY",
     "MAX_ENVIRONMENTS",
     "MAX_FLOATS",
@@ -47,14 +49,17 @@ __all__ = [
     "encode",
     "encode_control",
     "encode_step",
+    "minor_of",
     "sentence",
+    "step_size",
 ]
 
 MAGIC = b"FSIM"
-VERSION = (1, 0)
+VERSION = (1, 1)  # what this side can speak; a frame has the lowest minor version that has its form
 MAX_BODY = 64 * 2**20  # bytes; 65,536 environments with 200 floats each and all of them ending fit
 MAX_ENVIRONMENTS = 65_536  # of a worker
-MAX_FLOATS = 65_536  # in an observation or an action
+MAX_FLOATS = 65_536  # in an observation or an action of an agent
+MAX_AGENTS = 65_536  # in an environment
 MAX_TEXT = 4_096  # characters of a reason
 MAX_FAILURE = 1_000  # characters of why an environment failed
 
@@ -120,6 +125,8 @@ class Header:
         How often the run had been started when the session began.
     checksum
         Of the frame that it was read from; says nothing of a header that is to be sent.
+    minor
+        Minor version of the form that the body has: 1 where arrays have an axis of agents.
     """
 
     kind: Kind
@@ -131,13 +138,14 @@ class Header:
     clock: int = 0
     epoch: int = 0
     checksum: int = field(default=0, compare=False)
+    minor: int = 0
 
 
-def encode(header: Header, body: bytes = b"", version: tuple[int, int] = VERSION) -> bytes:
+def encode(header: Header, body: bytes = b"", version: tuple[int, int] | None = None) -> bytes:
     """Return the frame: header, with the CRC-32 of the frame whose checksum is zero, then body."""
     head = _HEADER.pack(
         MAGIC,
-        *version,
+        *(version or (VERSION[0], header.minor)),
         header.kind,
         0,
         len(body),
@@ -193,7 +201,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
         known = Kind(kind)
     except ValueError as error:
         raise ProtocolError(f"message type {kind} is unknown") from error
-    header = Header(known, *(*fields, checksum))
+    header = Header(known, *(*fields, checksum, minor))
     _check_fields(header)
     return header, frame[HEADER_SIZE:]
 
@@ -235,6 +243,7 @@ _NO_CONTROL_CHARACTERS = r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z"  # newline and t
 _Major = Annotated[int, Meta(ge=0, le=255)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+_Agents = Annotated[int, Meta(ge=1, le=MAX_AGENTS)]
 _Slot = Annotated[int, Meta(ge=0, lt=MAX_ENVIRONMENTS)]
 _Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]  # these bounds also refuse what is not a number
 _Period = Annotated[float, Meta(gt=0.0, le=1e9)]
@@ -274,13 +283,15 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
     environments
         How many environments it hosts.
     observation_size
-        Floats in an observation.
+        Floats in an observation of an agent.
     action_low, action_high
-        Bounds of the actions.
+        Bounds of the actions of an agent.
     task_hash
         Hash of the task and its options (:func:`coupling.wire.connection.task_hash`).
     recovered
         Frame of the last RESET or STEP of the worker's process before this one, from its outbox; else empty.
+    agents_per_env
+        Agents that act together in an environment; of version 1.1, and left out in 1.0, where it is one.
     """
 
     versions: tuple[_Major, _Major]
@@ -294,6 +305,7 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
     action_high: _Bounds
     task_hash: _Name
     recovered: Annotated[bytes, Meta(max_length=HEADER_SIZE + MAX_BODY)] = b""
+    agents_per_env: _Agents | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         if self.versions[0] > self.versions[1]:
@@ -319,6 +331,8 @@ class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
         One for each environment.
     heartbeat, patience
         Seconds between signs of life, and after which a worker that hears nothing gives up.
+    agents_per_env
+        As in the HELLO that it answers.
     """
 
     version: _Major
@@ -328,6 +342,7 @@ class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
     seeds: Annotated[list[_Count], Meta(min_length=1, max_length=MAX_ENVIRONMENTS)]
     heartbeat: _Period
     patience: _Period
+    agents_per_env: _Agents | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Reasoned(_Control, frozen=True, forbid_unknown_fields=True):
@@ -418,10 +433,19 @@ def encode_control(
     acknowledgement: int = 0,
     epoch: int = 0,
     clock: int = 0,
+    minor: int = 0,
 ) -> bytes:
-    """Return the frame of a control message; its type follows from the body."""
-    header = Header(_KIND[type(body)], session, sequence, acknowledgement, epoch=epoch, clock=clock)
+    """Return the frame of a control message; its type follows from the body, and so does the minor version of a map."""
+    minor = max(minor, minor_of(body))
+    ids = session, sequence, acknowledgement
+    header = Header(_KIND[type(body)], *ids, epoch=epoch, clock=clock, minor=minor)
     return encode(header, msgspec.msgpack.encode(body))
+
+
+def minor_of(body: _Control) -> int:
+    """Return the lowest minor version that has such a map."""
+    has_axis = isinstance(body, Hello | Welcome) and body.agents_per_env is not msgspec.UNSET
+    return int(has_axis)
 
 
 def decode_control(header: Header, body: bytes) -> _Control:
@@ -436,6 +460,8 @@ def decode_control(header: Header, body: bytes) -> _Control:
         message = _DECODERS[header.kind].decode(body)
         if len(_PAIRS.decode(body)) != _pairs_in(body):  # the decoder takes the last of two values
             raise ValueError("a key stands twice")
+        if isinstance(message, Hello | Welcome) and minor_of(message) != min(header.minor, 1):
+            raise ValueError("agents_per_env has to be there from version 1.1 on, and not before")
         return message
     except KeyError as error:
         raise ProtocolError(f"{header.kind.name} is no control message") from error
@@ -467,7 +493,8 @@ class Step:
         float64 (n,).
     observations
         float32 (n, observation size): what the next action is for; where an episode ended, the first
-        observation of the next one.
+        observation of the next one. With an axis of agents, of version 1.1, rewards are (n, N), and observations
+        (n, N, observation size), the final ones as well.
     terminated, truncated, diverged
         bool (n,); ``diverged`` marks an episode that ended because its simulation blew up.
     failed
@@ -476,6 +503,9 @@ class Step:
         the next episode.
     final
         float32 (number ended, observation size): the observations that ended the episodes.
+    agent_ended
+        bool (n, N): which agents have reached a terminal state by this step, all of them where the environment is
+        terminated; None without an axis of agents.
     """
 
     rewards: np.ndarray
@@ -485,6 +515,7 @@ class Step:
     diverged: np.ndarray
     failed: np.ndarray
     final: np.ndarray
+    agent_ended: np.ndarray | None = None
 
     @property
     def ended(self) -> np.ndarray:
@@ -493,7 +524,7 @@ class Step:
 
 
 def encode_step(step: Step) -> bytes:
-    """Return the body of STEP: rewards f64, observations f32, final observations f32, status u8."""
+    """Return the body of STEP: rewards f64, observations f32, final observations f32, agents u8, status u8."""
     status = step.terminated * _TERMINATED + step.truncated * _TRUNCATED + step.diverged * _DIVERGED
     status = status + step.failed * _FAILED
     return b"".join(
@@ -501,22 +532,39 @@ def encode_step(step: Step) -> bytes:
             np.ascontiguousarray(step.rewards, "<f8").tobytes(),
             np.ascontiguousarray(step.observations, "<f4").tobytes(),
             np.ascontiguousarray(step.final, "<f4").tobytes(),
+            b"" if step.agent_ended is None else np.asarray(step.agent_ended, np.uint8).tobytes(),
             np.ascontiguousarray(status, np.uint8).tobytes(),
         )
     )
 
 
-def decode_step(body: bytes, environments: int, size: int) -> Step:
-    """Read the body of STEP for ``environments`` observations of ``size`` floats.
+def step_size(environments: int, size: int, agents: int | None = None) -> int:
+    """Return the bytes of the longest body of STEP, in which all environments have ended; arguments as below."""
+    each = 8 + 8 * size + 1
+    return environments * (each if agents is None else agents * each + 1)
+
+
+def decode_step(body: bytes, environments: int, size: int, agents: int | None = None) -> Step:
+    """Read the body of STEP.
+
+    Parameters
+    ----------
+    body
+        Its bytes.
+    environments, size
+        Environments (n), and floats in an observation.
+    agents
+        Agents in an environment (N), in the form of version 1.1; None in that of 1.0, without their axis.
 
     Raises
     ------
     ProtocolError
-        When the length does not fit, a status does not occur, a number is not finite or too large, or a failed
-        environment has a reward.
+        When the length does not fit, a status or a flag does not occur, a number is not finite or too large, or a
+        failed environment has a reward.
     """
-    n = environments
-    fixed = n * (8 + 4 * size + 1)
+    n, axis, of_each = environments, () if agents is None else (agents,), agents or 1
+    flags = n * (agents or 0)
+    fixed = n * (of_each * (8 + 4 * size) + 1) + flags
     if len(body) < fixed:
         raise ProtocolError(
             f"a STEP of {n} environments has {len(body)} bytes, at least {fixed} are needed"
@@ -524,59 +572,73 @@ def decode_step(body: bytes, environments: int, size: int) -> Step:
     status = np.frombuffer(body, np.uint8, n, len(body) - n)
     ended = int(np.count_nonzero(status & (_TERMINATED | _TRUNCATED)))
     meaningless = (status > _FAILED) | (status == _DIVERGED)
-    if len(body) != fixed + 4 * size * ended or meaningless.any():
+    if len(body) != fixed + 4 * of_each * size * ended or meaningless.any():
         raise ProtocolError(
             f"a STEP of {n} environments, {ended} of them ended, has a body of {len(body)} bytes"
         )
-    rewards = np.frombuffer(body, "<f8", n)
-    floats = np.frombuffer(body, "<f4", (n + ended) * size, 8 * n).reshape(n + ended, size)
+    rewards = np.frombuffer(body, "<f8", n * of_each)
+    floats = np.frombuffer(body, "<f4", (n + ended) * of_each * size, 8 * n * of_each)
+    floats = floats.reshape(n + ended, *axis, size)
     # the learner keeps rewards as f32; the comparison is false for what is not a number
     if not ((np.abs(rewards) <= _LARGEST_FLOAT).all() and np.isfinite(floats).all()):
         raise ProtocolError(
             "a STEP has a number that is not finite, or a reward too large for single precision"
         )
-    if rewards[status == _FAILED].any():
+    if rewards.reshape(n, -1)[status == _FAILED].any():
         raise ProtocolError("a STEP has a reward of a failed environment, which must be 0")
     return Step(
-        rewards=rewards,
+        rewards=rewards if agents is None else rewards.reshape(n, agents),
         observations=floats[:n],
         terminated=(status & _TERMINATED).astype(bool),
         truncated=(status & _TRUNCATED).astype(bool),
         diverged=(status & _DIVERGED).astype(bool),
         failed=(status & _FAILED).astype(bool),
         final=floats[n:],
+        agent_ended=None if agents is None else _decode_flags(body, status, agents),
     )
 
 
-def decode_observations(body: bytes, environments: int, size: int) -> np.ndarray:
-    """Read the body of RESET: the first observations, float32 (environments, size).
+def _decode_flags(body: bytes, status: np.ndarray, agents: int) -> np.ndarray:
+    """Read which agents have ended, which stands before the status of a STEP."""
+    n = len(status)
+    flags = np.frombuffer(body, np.uint8, n * agents, len(body) - n - n * agents).reshape(n, agents)
+    over = flags.all(axis=1) == (status & _TERMINATED > 0)
+    if (flags > 1).any() or not over.all() or flags[status == _FAILED].any():
+        raise ProtocolError(
+            "a STEP has flags of ended agents that do not fit the status of their environment"
+        )
+    return flags.astype(bool)
+
+
+def decode_observations(body: bytes, environments: int, *shape: int) -> np.ndarray:
+    """Read the body of RESET: the first observations, float32 (environments, *shape).
 
     Raises
     ------
     ProtocolError
         When the length does not fit or a number is not finite.
     """
-    return _decode_rows(body, environments, size, "RESET")
+    return _decode_rows(body, environments, shape, "RESET")
 
 
-def decode_actions(body: bytes, environments: int, size: int) -> np.ndarray:
-    """Read the body of ACTION: float32 (environments, size).
+def decode_actions(body: bytes, environments: int, *shape: int) -> np.ndarray:
+    """Read the body of ACTION: float32 (environments, *shape).
 
     Raises
     ------
     ProtocolError
         When the length does not fit or a number is not finite.
     """
-    return _decode_rows(body, environments, size, "ACTION")
+    return _decode_rows(body, environments, shape, "ACTION")
 
 
-def _decode_rows(body: bytes, environments: int, size: int, name: str) -> np.ndarray:
-    if len(body) != 4 * environments * size:
-        needed = 4 * environments * size
+def _decode_rows(body: bytes, environments: int, shape: tuple[int, ...], name: str) -> np.ndarray:
+    needed = 4 * environments * math.prod(shape)
+    if len(body) != needed:
         raise ProtocolError(
             f"{name} of {environments} environments has {len(body)} bytes, not {needed}"
         )
-    rows = np.frombuffer(body, "<f4").reshape(environments, size)
+    rows = np.frombuffer(body, "<f4").reshape(environments, *shape)
     if not np.isfinite(rows).all():
         raise ProtocolError(f"{name} has a number that is not finite")
     return rows

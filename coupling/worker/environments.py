@@ -29,13 +29,14 @@ from coupling.worker.env_registry import (
     unregistered,
 )
 from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
-from coupling.worker.multi_agent import JointBatch, JointEnv
+from coupling.worker.multi_agent import MultiAgentBatch, MultiAgentEnv, space_of_one
 from coupling.worker.spaces import Numbered, flattened, notes_on
-from rl_agent.multi_agent.joint import ActionSpace
+from rl_agent.normalization.spaces import ActionSpace
 
 __all__ = [
     "Numbered",
     "Task",
+    "agents_per_env",
     "describe_task",
     "final_observations",
     "make_single",
@@ -54,8 +55,7 @@ class Task:
     Attributes
     ----------
     observation_space, action_space
-        Spaces of one environment: a flat box, and a flat box or discrete. Those of a multi-agent environment are
-        joint ones (``rl_agent/multi_agent/joint.py``).
+        Spaces of one agent: a flat box, and a flat box or discrete.
     episode_steps
         Longest episode in steps, where the task says so.
     agents_per_env
@@ -75,7 +75,7 @@ class Task:
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
-        """Least and greatest numbers in an action as it travels."""
+        """Least and greatest numbers in an action of an agent as it travels."""
         space = self.action_space
         box = space if isinstance(space, gym.spaces.Box) else Numbered(space)
         return [float(bound) for bound in box.low], [float(bound) for bound in box.high]
@@ -106,7 +106,9 @@ def make_vector(
     -------
     VectorEnv
         Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``. Spaces are flat boxes,
-        discrete actions are ``Numbered``. Who failed says ``failures_of``.
+        discrete actions are ``Numbered``. Those of N agents in an environment have an axis of agents: observations
+        (count, N, S), actions (count, N, A), and in the infos what ``rl_agent/multi_agent/outcomes.py`` says. Who
+        failed says ``failures_of``.
 
     Raises
     ------
@@ -120,7 +122,9 @@ def make_vector(
             batched = getattr(parallel_env_maker(env), "vector_class", None)
             if batched is not None:
                 return GuardedBatch(
-                    lambda: _joint_batch(batched, count, env_options), raises=not guarded
+                    lambda: _multi_agent_batch(batched, count, env_options),
+                    raises=not guarded,
+                    has_agents=True,
                 )
         else:
             spec = registered(env)
@@ -135,14 +139,14 @@ def make_vector(
                 if vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
                     return vector
                 vector.close()
-        makers = [lambda: Guarded(lambda: flattened(make()), raises=not guarded)] * count
+        makers = [lambda: Guarded(make, raises=not guarded)] * count
         return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
-def _joint_batch(batched: Any, count: int, env_options: dict[str, Any]) -> JointBatch:
+def _multi_agent_batch(batched: Any, count: int, env_options: dict[str, Any]) -> MultiAgentBatch:
     """Make a batch of multi-agent environments."""
     batch = batched(count, autoreset_mode=AutoresetMode.SAME_STEP, **env_options)
-    return JointBatch(batch, batch.task.agents)
+    return MultiAgentBatch(batch, batch.task.agents)
 
 
 def make_single(env: str, env_options: dict[str, Any]) -> Guarded:
@@ -152,11 +156,11 @@ def make_single(env: str, env_options: dict[str, Any]) -> Guarded:
     """
     with _told_in_a_sentence(env):
         make = _maker(env, env_options)
-        return Guarded(lambda: flattened(make()))
+        return Guarded(make)
 
 
 def _maker(env: str, env_options: dict[str, Any]) -> Callable[[], gym.Env]:
-    """Return what makes one environment of a task."""
+    """Return what makes one environment of a task, with flat spaces."""
     if env == EXTERNAL:
         raise ConfigError(
             f"env = {env!r} lives outside Python: only the program that connects with the client in coupling/c can "
@@ -164,11 +168,12 @@ def _maker(env: str, env_options: dict[str, Any]) -> Callable[[], gym.Env]:
         )
     if env.startswith(PARALLEL):
         make_env = parallel_env_maker(env)
-        return lambda: JointEnv(make_env, env_options)
+        return lambda: MultiAgentEnv(make_env, env_options)
     import cases  # noqa: F401  (registers the flow tasks)
 
     # no checker: what it would warn of is refused in a sentence (_try), or costs one episode (Guarded)
-    return partial(gym.make, registered(env), disable_env_checker=True, **env_options)
+    make = partial(gym.make, registered(env), disable_env_checker=True, **env_options)
+    return lambda: flattened(make())
 
 
 @contextlib.contextmanager
@@ -257,13 +262,21 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
         )
     finally:
         vector.close()
-    actions = action.choices if isinstance(action, Numbered) else action
-    # a name of its own: environments by others have a `world`, their physics, say
-    agents_per_env = _of_first(vector, "joint_agents", 1)
+    together = agents_per_env(vector)
+    if together > 1:
+        observation = space_of_one(observation)
+    bounds = space_of_one(action) if together > 1 else action
+    actions = action.choices if isinstance(action, Numbered) else bounds
     own = _of_first(vector, "own_spaces", None) or _own_spaces(vector)
     return Task(
-        observation, actions, time_limit(vector), agents_per_env, draws_itself(env), notes_on(*own)
+        observation, actions, time_limit(vector), together, draws_itself(env), notes_on(*own)
     )
+
+
+def agents_per_env(vector: VectorEnv) -> int:
+    """Return how many agents act together in each environment of :func:`make_vector`."""
+    shape = vector.single_observation_space.shape or ()
+    return int(shape[0]) if len(shape) > 1 else 1
 
 
 def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
@@ -293,7 +306,7 @@ def time_limit(vector: VectorEnv) -> int | None:
             return int(environment._max_episode_steps)
         environment = environment.env
     # of a multi-agent one alone: somebody's environment may count its steps by that name
-    return environment.episode_steps if isinstance(environment, JointEnv) else None
+    return environment.episode_steps if isinstance(environment, MultiAgentEnv) else None
 
 
 def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
@@ -329,6 +342,6 @@ def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:
     Returns
     -------
     np.ndarray
-        float32 of shape (number ended, observation size), in the order of the environments.
+        float32 of shape (number ended, S), or (number ended, N, S), in the order of the environments.
     """
     return np.stack([np.asarray(infos["final_obs"][i], np.float32) for i in np.flatnonzero(ended)])

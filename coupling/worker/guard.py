@@ -19,6 +19,7 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 from coupling.errors import RAISED, describe_failure
 from coupling.modules import OwnFolder
 from coupling.worker.spaces import flat_actions, flat_observations
+from rl_agent.multi_agent.outcomes import AGENT_ENDED, AGENT_REWARDS, agent_outcomes
 from rl_agent.normalization.states import LARGEST_NUMBER
 
 __all__ = [
@@ -159,7 +160,8 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
 
     A step that fails ends the episode as truncated at the observation before, and its info holds the reason as
     ``failed``. A reset that fails is tried again in a new environment; the info of one that then works holds the reason
-    as ``reset_failed``. Of the environment's own info only ``diverged`` is passed on.
+    as ``reset_failed``. Of the environment's own info only ``diverged`` is passed on, and what a multi-agent one tells
+    of its agents.
 
     Parameters
     ----------
@@ -245,7 +247,9 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, 'step')}") from error.__cause__
         has_diverged = isinstance(info, dict) and bool(info.get("diverged", False))
-        told = {"diverged": True} if has_diverged else {}
+        told: dict[str, Any] = {"diverged": True} if has_diverged else {}
+        if len(self._shape) > 1:  # an axis of agents
+            told |= {name: info[name] for name in (AGENT_REWARDS, AGENT_ENDED)}
         return _Outcome(seen, paid, bool(terminated), bool(truncated), told)
 
     def render(self) -> Any:
@@ -280,19 +284,24 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         Makes the batch; it resets within the step that ends an episode.
     raises
         Raise ``FailureError`` for a failure instead.
+    has_agents
+        Whether its arrays have an axis of agents (``coupling/worker/multi_agent.py``).
     """
 
-    def __init__(self, make: Callable[[], VectorEnv], *, raises: bool = False) -> None:
+    def __init__(
+        self, make: Callable[[], VectorEnv], *, raises: bool = False, has_agents: bool = False
+    ) -> None:
         self._folder = OwnFolder()
         with self._folder:
             batch = make()
         super().__init__(batch)
         self._make, self._raises, self._down = make, raises, ""
         self._encode, self._decode = None, None
-        flat = flat_observations(batch.single_observation_space)
+        self._agents: int | None = batch.agents_per_env if has_agents else None  # type: ignore[attr-defined]
+        flat = None if self._agents else flat_observations(batch.single_observation_space)
         if flat is not None:
             self.single_observation_space, self._encode = flat
-        acting = flat_actions(batch.single_action_space)
+        acting = None if self._agents else flat_actions(batch.single_action_space)
         if acting is not None:
             self.single_action_space, self._decode = acting
         size = self.single_observation_space.shape
@@ -368,6 +377,9 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
                 for index in map(int, ends):
                     final[index] = self._row(infos["final_obs"][index])
                 infos = infos | {"final_obs": final}
+            paid = rewards[:, None]
+            if self._agents:
+                paid, _ = agent_outcomes(infos, terminated | truncated, self._agents)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise FailureError(f"its step() gave what is no batch: {error}") from error
         kept = self._last.copy()
@@ -375,7 +387,8 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
             try:
                 if self._failures[index]:
                     continue
-                checked_reward(rewards[index])
+                for reward in paid[index]:
+                    checked_reward(reward)
                 if index in ends:
                     _checked_rows(infos["final_obs"][index], self._shape, "step")
                 kept[index] = _checked_rows(rows[index], self._shape, "step")

@@ -1,4 +1,8 @@
-"""Environments of several agents as environments of one joint agent (``rl_agent/multi_agent/joint.py``)."""
+"""Environments of several agents in Gymnasium's form, whose arrays have an axis of agents.
+
+Observations have shape (N, S) and actions (N, A), of a batch (E, N, S) and (E, N, A). The reward is the mean over the
+agents, and the infos have what each of them got (``rl_agent/multi_agent/outcomes.py``).
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,19 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from coupling.worker.guard import FailureError, checked_reward, place_of
-from coupling.worker.spaces import flat_actions, flat_observations
-from rl_agent.multi_agent.joint import joint_actions, joint_observations, pack
+from coupling.worker.spaces import Numbered, flat_actions, flat_observations
+from rl_agent.multi_agent.outcomes import AGENT_ENDED, AGENT_REWARDS
 
-__all__ = ["JointBatch", "JointEnv"]
+__all__ = ["MultiAgentBatch", "MultiAgentEnv", "space_of_one"]
+
+_SINGLE = "it has a single agent: take its Gymnasium form"
 
 
-class JointEnv(gym.Env[np.ndarray, np.ndarray]):
+class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
     """An environment that follows the parallel interface of PettingZoo, in which all agents are of one kind.
 
-    The reward is the mean over the agents; those that have ended count with 0. The episode is terminated when all have
-    reached a terminal state, and truncated when the environment ends otherwise.
+    Agents that have ended count with 0 in the mean reward. The episode is terminated when all have reached a terminal
+    state, and truncated when the environment ends otherwise.
 
     Parameters
     ----------
@@ -33,7 +39,7 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
 
     Attributes
     ----------
-    joint_agents
+    agents_per_env
         Number of agents (N).
     episode_steps
         Longest episode in steps, where it is known.
@@ -51,12 +57,12 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
         self.metadata = dict(getattr(self._inner, "metadata", {}))
         self.render_mode = options.get("render_mode")
         self._names: list[Any] = list(self._inner.possible_agents)
-        self.joint_agents = len(self._names)
+        self.agents_per_env = len(self._names)
         self.episode_steps = options.get("max_cycles", getattr(self._inner, "max_cycles", None))
         observations = [self._inner.observation_space(name) for name in self._names]
         actions = [self._inner.action_space(name) for name in self._names]
-        if self.joint_agents == 1:
-            raise ValueError("it has a single agent: take its Gymnasium form")
+        if self.agents_per_env == 1:
+            raise ValueError(_SINGLE)
         if any(space != observations[0] for space in observations) or any(
             space != actions[0] for space in actions
         ):
@@ -67,11 +73,13 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
         if (flat := flat_observations(seen)) is not None:
             seen, self._encode = flat
         acting, self._decode = actions[0], _as_it_is(actions[0])
-        if not isinstance(acting, gym.spaces.Discrete):
+        self.observation_space = _of_all(seen, self.agents_per_env)
+        self._shape = self.agents_per_env, seen.shape[0]
+        if isinstance(acting, gym.spaces.Discrete):
+            self.action_space = Numbered(acting, (self.agents_per_env,))
+        else:
             acting, self._decode = flat_actions(acting) or (acting, self._decode)
-        self.observation_space = joint_observations(seen, self.joint_agents)
-        self.action_space = joint_actions(acting, self.joint_agents)
-        self._size = seen.shape[0]
+            self.action_space = _of_all(acting, self.agents_per_env)
 
     @property
     def own_env(self) -> Any:
@@ -83,10 +91,10 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
     ) -> tuple[np.ndarray, dict]:
         """Begin an episode of all agents."""
         seen, _ = self._inner.reset(seed=seed, options=options)
-        self._gone = np.zeros(self.joint_agents, np.bool_)
-        self._seen = np.zeros((self.joint_agents, self._size))
+        self._gone = np.zeros(self.agents_per_env, np.bool_)
+        self._seen = np.zeros(self._shape)
         self._take(seen)
-        return self._packed(np.zeros(self.joint_agents)), {}
+        return self._shown(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Let the agents that are there act together.
@@ -96,9 +104,7 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
         RuntimeError
             If an agent is cut short while others go on: its value could not be known there.
         """
-        each = dict(
-            zip(self._names, np.asarray(action).reshape(self.joint_agents, -1), strict=True)
-        )
+        each = dict(zip(self._names, np.asarray(action), strict=True))
         own = {name: self._decode(each[name]) for name in self._inner.agents}
         seen, given, terminated, truncated, _ = self._inner.step(own)
         self._take(seen)
@@ -116,7 +122,8 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
                 f"{name} is truncated while others of its environment continue, which cannot be learned from"
             )
         ended = bool(self._gone.all())
-        return self._packed(rewards), float(rewards.mean()), ended, is_over and not ended, {}
+        told = {AGENT_REWARDS: rewards, AGENT_ENDED: self._gone}
+        return self._shown(), float(rewards.mean()), ended, is_over and not ended, told
 
     def render(self) -> Any:
         """Return the environment's own picture, or its pictures."""
@@ -132,14 +139,14 @@ class JointEnv(gym.Env[np.ndarray, np.ndarray]):
             if name in seen and not self._gone[number]:
                 self._seen[number] = self._encode(seen[name])
 
-    def _packed(self, rewards: np.ndarray) -> np.ndarray:
-        """Join what the agents see with their rewards; numbers too large for single precision become infinite."""
+    def _shown(self) -> np.ndarray:
+        """Return what the agents see; numbers too large for single precision become infinite."""
         with np.errstate(over="ignore"):
-            return pack(self._seen, rewards, self._gone)
+            return np.asarray(self._seen, np.float32)
 
 
-class JointBatch(VectorWrapper):
-    """Environments of several agents that step together in one batch, each an environment of one joint agent.
+class MultiAgentBatch(VectorWrapper):
+    """Environments of several agents that step together in one batch.
 
     Parameters
     ----------
@@ -151,54 +158,75 @@ class JointBatch(VectorWrapper):
 
     Attributes
     ----------
-    joint_agents, own_spaces
-        As of :class:`JointEnv`.
+    agents_per_env, own_spaces
+        As of :class:`MultiAgentEnv`.
+
+    Raises
+    ------
+    ValueError
+        If it has one agent.
     """
 
     def __init__(self, batch: VectorEnv, agents: int) -> None:
         super().__init__(batch)
-        self.joint_agents = agents
-        seen = _share(batch.single_observation_space, agents)
-        assert isinstance(seen, gym.spaces.Box)
-        self.own_spaces = seen, _share(batch.single_action_space, agents)
-        self.single_observation_space = joint_observations(seen, agents)
+        if agents == 1:
+            raise ValueError(_SINGLE)
+        self.agents_per_env = agents
+        own = [
+            _share(space, agents)
+            for space in (batch.single_observation_space, batch.single_action_space)
+        ]
+        self.own_spaces = own[0], own[1]
+        self.single_observation_space, self.single_action_space = (
+            _of_all(space, agents) for space in own
+        )
         self.observation_space = batch_space(self.single_observation_space, batch.num_envs)
+        self.action_space = batch_space(self.single_action_space, batch.num_envs)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin an episode everywhere."""
         seen, infos = self.env.reset(seed=seed, options=options)
-        no = np.zeros((self.num_envs, self.joint_agents))
-        return self._packed(seen, no, no), infos
+        return self._apart(seen), infos
 
     def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
         """Let the agents of all environments act together."""
-        seen, rewards, terminated, truncated, infos = self.env.step(actions)
-        no = np.zeros((self.num_envs, self.joint_agents))
-        over = terminated | truncated
-        # of one that has begun again the rewards are those of its last action, which stand beside its last observation
-        given = np.array(infos["rewards"], np.float64)
-        if over.any():
+        given = self.env.step(np.asarray(actions).reshape(self.num_envs, -1))
+        seen, rewards, terminated, truncated, infos = given
+        own = {AGENT_REWARDS: infos["rewards"], AGENT_ENDED: np.zeros(self._shape, bool)}
+        if (over := terminated | truncated).any():
             last = np.array(infos["final_obs"], object)
             for index in np.flatnonzero(over):
-                paid = np.asarray(infos["final_info"]["rewards"])[index]
-                ended = np.full(self.joint_agents, terminated[index])
-                last[index] = self._packed(last[index][None], paid[None], ended[None])[0]
-            infos["final_obs"] = last
-            given[over] = 0.0
-        return self._packed(seen, given, no), rewards, terminated, truncated, infos
+                last[index] = self._apart(last[index][None])[0]
+            ended = np.broadcast_to(terminated[:, None], self._shape)
+            paid = {AGENT_REWARDS: infos["final_info"]["rewards"], AGENT_ENDED: ended}
+            own |= {"final_obs": last, "final_info": infos["final_info"] | paid}
+        return self._apart(seen), rewards, terminated, truncated, infos | own
 
-    def _packed(self, seen: np.ndarray, rewards: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Join the observations of every environment, (B, N S), with rewards and ends, (B, N)."""
-        each = seen.reshape(len(seen), self.joint_agents, -1)
-        return np.stack([pack(*env) for env in zip(each, rewards, ended, strict=True)])
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self.num_envs, self.agents_per_env
+
+    def _apart(self, seen: np.ndarray) -> np.ndarray:
+        """Give the observations of environments, (n, N S), an axis of agents, (n, N, S)."""
+        return np.asarray(seen, np.float32).reshape(len(seen), self.agents_per_env, -1)
 
 
-def _share(space: gym.Space, agents: int) -> gym.Space:
+def space_of_one(space: gym.spaces.Box) -> gym.spaces.Box:
+    """Return the space of one agent, from that of all of an environment, which are alike."""
+    return gym.spaces.Box(space.low[0], space.high[0], dtype=np.float32)
+
+
+def _of_all(own: gym.spaces.Box, agents: int) -> gym.spaces.Box:
+    """Return the space of all agents of an environment, shape (N, ...)."""
+    low, high = (np.stack([bounds] * agents) for bounds in (own.low, own.high))
+    with np.errstate(over="ignore"):  # bounds beyond single precision are none
+        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+
+
+def _share(space: gym.Space, agents: int) -> gym.spaces.Box:
     """Return the space of one of several agents, whose spaces stand one after the other."""
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        return gym.spaces.Discrete(int(space.nvec[0]))
     assert isinstance(space, gym.spaces.Box)
     size = space.shape[0] // agents
     return gym.spaces.Box(space.low[:size], space.high[:size], dtype=np.float32)

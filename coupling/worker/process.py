@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import msgspec
 import numpy as np
 import zmq
 from gymnasium.vector import VectorEnv
@@ -47,10 +48,11 @@ from coupling.wire.protocol import (
     encode,
     encode_control,
     encode_step,
+    step_size,
 )
 from coupling.wire.security import RefusedError
 from coupling.worker.connection import Line
-from coupling.worker.environments import final_observations, make_vector
+from coupling.worker.environments import agents_per_env, final_observations, make_vector
 from coupling.worker.guard import (
     FailureError,
     GuardedBatch,
@@ -61,6 +63,7 @@ from coupling.worker.heartbeat import HeartbeatThread
 from coupling.worker.outbox import Outbox
 from coupling.worker.parent import die_with_parent
 from coupling.worker.window import Window
+from rl_agent.multi_agent.outcomes import agent_outcomes
 
 __all__ = ["HOPELESS", "Made", "Worker", "WorkerStoppedError", "main"]
 
@@ -134,8 +137,11 @@ class Worker:
             self._vector = make_vector(task.env, task.env_options, self._count)
         space = self._vector.single_action_space
         self._low, self._high, self._action_dtype = space.low, space.high, space.dtype  # type: ignore[attr-defined]
-        self._size = int(np.prod(self._vector.single_observation_space.shape or ()))
-        room = HEADER_SIZE + environments * (8 + 8 * self._size + 1)
+        self._size = int((self._vector.single_observation_space.shape or ())[-1])
+        together = agents_per_env(self._vector)
+        # of a multi-agent environment, which speaks version 1.1
+        self._agents = together if together > 1 else None
+        room = HEADER_SIZE + step_size(environments, self._size, self._agents)
         self._outbox = Outbox(outbox, room) if outbox else None
         self._window: Window | None = None
         self._sequence = self._session = 0
@@ -216,17 +222,22 @@ class Worker:
         for reason in filter(None, dict.fromkeys(reasons + reset_failures_of(infos, self._count))):
             self._note_failure(reason)
         failed = np.array([bool(reason) for reason in reasons])
+        gone = None
+        if self._agents:
+            rewards, gone = agent_outcomes(infos, terminated | truncated, self._agents)
+            gone &= ~failed[:, None]
         terminated, truncated = terminated & ~failed, truncated & ~failed
         ended = terminated | truncated
         final = final_observations(infos, ended) if ended.any() else observations[:0]
         step = Step(
-            np.where(failed, 0.0, rewards),
+            np.where(failed if gone is None else failed[:, None], 0.0, rewards),
             observations,
             terminated,
             truncated,
             self._diverged(infos) & ended,
             failed,
             final,
+            gone,
         )
         is_batch = isinstance(self._vector, GuardedBatch)
         return self._all_anew(step) if is_batch and failed.any() else step
@@ -245,6 +256,7 @@ class Worker:
             step.diverged,
             step.failed,
             resulting[kept],
+            step.agent_ended,
         )
 
     def _note_failure(self, reason: str) -> None:
@@ -275,6 +287,7 @@ class Worker:
             sequence=self._sequence,
             environments=self._count,
             clock=time.monotonic_ns(),
+            minor=0 if self._agents is None else 1,
         )
         frame = encode(header, body)
         if self._outbox:
@@ -303,7 +316,7 @@ class Worker:
             header, body = self._read(answer)
             if header.kind is Kind.ACTION and header.acknowledgement == self._sequence:
                 self._heart.delays.append(time.monotonic() - sent)
-                return decode_actions(body, self._count, len(self._low))
+                return decode_actions(body, self._count, *self._low.shape)
             if header.kind is Kind.PAUSE and header.acknowledgement == self._sequence:
                 wait, answered = _PAUSE, time.monotonic()
                 if answered - sent > _LONG_PAUSE and not said:
@@ -326,12 +339,22 @@ class Worker:
             self.last_word(Error(f"the learner refused its message: {message.reason}"))
         if isinstance(message, Reject | Error):
             raise WorkerStoppedError(
-                f"the learner refused worker {self._slot}: {message.reason}", 1
+                f"the learner refused worker {self._slot}: {message.reason}{self._too_old(header)}",
+                1,
             )
         if isinstance(message, Goodbye):  # so that the learner need not wait
             self.last_word(Goodbye("the learner said GOODBYE"))
             raise WorkerStoppedError(message.reason, 0)
         return header, body
+
+    def _too_old(self, header: Header) -> str:
+        """Return what to add to the reason of a learner of version 1.0 that refuses a multi-agent environment."""
+        if self._agents is None or self._session or header.minor:
+            return ""
+        return (
+            "; it speaks version 1.0 of the protocol, whose environments have one agent, and those of this worker have "
+            f"{self._agents}: install the same flowsim on both sides"
+        )
 
     def _check_patience(self, silence: float, what: str = "") -> None:
         """End after too long a wait; ``what`` the learner did meanwhile, if it was there."""
@@ -349,6 +372,7 @@ class Worker:
     def _join(self) -> Welcome:
         """Say HELLO until the learner answers, waiting a little longer each time."""
         connection = self._line.connection
+        low, high = (x if self._agents is None else x[0] for x in (self._low, self._high))
         hello = encode_control(
             Hello(
                 versions=(VERSION[0], VERSION[0]),
@@ -358,10 +382,11 @@ class Worker:
                 host=socket.gethostname(),
                 environments=self._count,
                 observation_size=self._size,
-                action_low=[float(bound) for bound in self._low],
-                action_high=[float(bound) for bound in self._high],
+                action_low=[float(bound) for bound in low],
+                action_high=[float(bound) for bound in high],
                 task_hash=task_hash(connection.env, connection.env_options),
                 recovered=self._outbox.recovered if self._outbox else b"",
+                agents_per_env=self._agents or msgspec.UNSET,
             )
         )
         began, wait, paused = time.monotonic(), 0.1, ""

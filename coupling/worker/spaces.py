@@ -29,15 +29,14 @@ class Numbered(spaces.Box):
     Parameters
     ----------
     choices
-        The task's own action space; that of a multi-agent environment has a number for each of its agents.
+        The task's own action space.
+    agents_axis
+        Axis of the agents that choose so, (N,) in a multi-agent environment.
     """
 
-    def __init__(self, choices: spaces.Discrete | spaces.MultiDiscrete) -> None:
-        count = choices.nvec if isinstance(choices, spaces.MultiDiscrete) else choices.n
-        first = np.atleast_1d(np.asarray(choices.start, np.float32))
-        super().__init__(
-            first, first + np.atleast_1d(np.asarray(count, np.float32)) - 1.0, dtype=np.float32
-        )
+    def __init__(self, choices: spaces.Discrete, agents_axis: tuple[int, ...] = ()) -> None:
+        first = np.full((*agents_axis, 1), choices.start, np.float32)
+        super().__init__(first, first + np.float32(choices.n) - 1.0, dtype=np.float32)
         self.choices = choices
 
 
@@ -178,22 +177,14 @@ def flattened(environment: gym.Env) -> gym.Env:
     if flat_observations(environment.observation_space) is not None:
         environment = gym.wrappers.FlattenObservation(environment)
     space = environment.action_space
-    # a multi-agent environment's numbers are those of its agents, each of which chooses
-    if isinstance(space, spaces.Discrete) or (
-        isinstance(space, spaces.MultiDiscrete) and hasattr(environment.unwrapped, "joint_agents")
-    ):
-        return gym.wrappers.TransformAction(environment, _choose(space), Numbered(space))
+    if isinstance(space, spaces.Discrete):
+        choose: Callable[[Any], Any] = lambda numbers: int(np.rint(numbers[0]))  # noqa: E731
+        return gym.wrappers.TransformAction(environment, choose, Numbered(space))
     flat = flat_actions(space)
     if flat is None:
         return environment
     box, decode = flat
     return gym.wrappers.TransformAction(environment, decode, box)
-
-
-def _choose(space: spaces.Discrete | spaces.MultiDiscrete) -> Callable[[Any], Any]:
-    if isinstance(space, spaces.Discrete):
-        return lambda numbers: int(np.rint(numbers[0]))
-    return lambda numbers: np.rint(numbers).astype(int)
 
 
 def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:

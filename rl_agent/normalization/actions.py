@@ -107,7 +107,7 @@ def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:
     Parameters
     ----------
     actions
-        In the task's units, shape (n, A).
+        In the task's units, shape (n, A), of several agents in an environment (n, N, A).
     space
         Action space of one environment.
     """

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import gymnasium
 
-__all__ = ["Sizes", "sizes_of"]
+__all__ = ["ActionSpace", "Sizes", "sizes_of"]
+
+ActionSpace = gymnasium.spaces.Box | gymnasium.spaces.Discrete
+"""Of one agent."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class Sizes:
     choices: int = 0
     agents_per_env: int = 1
     previous_action: int = 0
+
+    @property
+    def agents_axis(self) -> tuple[int, ...]:
+        """Axis of the agents in arrays of environments, before that of the numbers: (N,); none for one agent."""
+        return () if self.agents_per_env == 1 else (self.agents_per_env,)
 
     @property
     def seen(self) -> int:

@@ -15,7 +15,7 @@ from rl_agent.normalization.states import LARGEST_NUMBER, StateScale
 from rl_agent.replay import EpisodeMemory
 from rl_agent.rollout.behaviour import Behaviour
 from rl_agent.rollout.exploration import Exploration
-from rl_agent.rollout.inputs import Inputs, refuse
+from rl_agent.rollout.inputs import Inputs, of_each, refuse
 from rl_agent.rollout.open_episodes import Decision, OpenEpisodes
 from rl_agent.rollout.storing import EpisodeStore
 from rl_agent.rollout.value_estimates import ValueEstimator
@@ -81,7 +81,7 @@ class Collector:
         self._agents_per_env, self._scale = sizes.agents_per_env, state_scale
         self._sizes, self._squash = sizes, config.squash
         members = agents * sizes.agents_per_env
-        self._inputs = Inputs(agents, sizes.agents_per_env, sizes.seen)
+        self._inputs = Inputs(agents, sizes)
         self.open_episodes = OpenEpisodes(
             members,
             sizes.observation,
@@ -97,14 +97,14 @@ class Collector:
         self.store = EpisodeStore(self.open_episodes, memory, values, **cooperative)
 
     def checked(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> tuple[I64, F32]:
-        """Return agents, (n,), and their observations, joint ones of a multi-agent environment; refuse invalid ones."""
+        """Return environments, (n,), and their observations, (n, S) or (n, N, S); refuse invalid ones."""
         numbers = self._inputs.agents(agents)
         return numbers, self._inputs.observations(numbers, observations)
 
     def begin(self, agents: I64, observations: F32) -> None:
         """Start episodes of checked agents with checked observations."""
         members = self._inputs.members(agents)
-        self.open_episodes.begin(members, self._read(self._inputs.unpack(observations)[0]))
+        self.open_episodes.begin(members, self._read(self._rows(observations)))
         self.exploration.begin(members)
 
     def decide(self, agents: npt.ArrayLike, *, has_learned: bool) -> Decision:
@@ -124,21 +124,24 @@ class Collector:
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike,
         observations: npt.ArrayLike,
+        agent_ended: npt.ArrayLike | None,
     ) -> Outcome:
         """Check and record the outcomes of issued actions; arguments and errors of ``Learner.observe``."""
         agents, observations = self.checked(agents, observations)
-        rewards, terminated = np.asarray(rewards, np.float32), np.asarray(terminated, np.bool_)
+        rewards, terminated = (
+            self._inputs.rewards(agents, rewards),
+            np.asarray(terminated, np.bool_),
+        )
         ended = terminated | np.asarray(truncated, np.bool_)
-        refuse(agents[~np.isfinite(rewards)], "sent a reward that is not finite")
         members, episodes = self._inputs.members(agents), self.open_episodes
         idle = members[~episodes.is_waiting[members]] // self._agents_per_env
         refuse(idle, "waits for no outcome: act first")
         if self._agents_per_env > 1:
-            observations, rewards, gone = self._inputs.unpack(observations)
+            gone = self._inputs.ended(agents, agent_ended).ravel()
             terminated, ended = (np.repeat(x, self._agents_per_env) for x in (terminated, ended))
             terminated = terminated | gone
-        taken = episodes.action[members, episodes.length[members]]
-        episodes.receive(members, rewards, self._read(observations, taken), terminated & ~ended)
+        taken, seen = episodes.action[members, episodes.length[members]], self._rows(observations)
+        episodes.receive(members, rewards.ravel(), self._read(seen, taken), terminated & ~ended)
         return Outcome(members, terminated, ended)
 
     def withdraw(self, agents: npt.ArrayLike) -> tuple[int, I64]:
@@ -149,11 +152,15 @@ class Collector:
         return withdrawn // self._agents_per_env, members
 
     def are_learnable(self, observations: npt.ArrayLike) -> Flags:
-        """Tell which observations, shape (n, S), are within the limits of ``rl_agent/normalization/states.py``."""
+        """Tell which observations, shape (n, S) or (n, N, S), are within the limits of ``normalization/states.py``."""
         array = np.asarray(observations, np.float32)
-        near = self._scale.are_near(self._read(self._inputs.unpack(array)[0]))
-        fine = (np.abs(array) <= LARGEST_NUMBER).all(axis=1)
+        near = self._scale.are_near(self._read(self._rows(array)))
+        fine = of_each(np.abs(array) <= LARGEST_NUMBER)
         return np.asarray(fine & near.reshape(len(array), self._agents_per_env).all(axis=1))
+
+    def _rows(self, observations: F32) -> F32:
+        """Return what each member observed, those of an environment one below the other, shape (n N, S)."""
+        return observations.reshape(-1, self._sizes.seen)
 
     def _read(self, seen: F32, raw: F32 | None = None) -> F32:
         """Return what networks read of what was seen after raw actions, or at the beginning of episodes."""

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from rl_agent.multi_agent.outcomes import agent_outcomes
 from rl_agent.normalization.actions import task_actions
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
@@ -39,6 +40,7 @@ class TrainableAgent(Protocol):
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike,
         observations: npt.ArrayLike,
+        agent_ended: npt.ArrayLike | None = None,
     ) -> None:
         """Take the outcomes of the last actions."""
 
@@ -74,7 +76,9 @@ class SerialRun:
     learner
         Serves as many agents as there are environments.
     environments
-        A vector environment that resets in the same step (``AutoresetMode.SAME_STEP``).
+        A vector environment that resets in the same step (``AutoresetMode.SAME_STEP``). Observations of shape
+        (E, N, S) are those of N agents in an environment, whose rewards are told as
+        ``rl_agent/multi_agent/outcomes.py`` says.
     seed
         Seeds the first reset: one number, to which each environment adds its own, or a list with one for each. Numbers
         below 2^31 are not those of an evaluation (:mod:`rl_agent.rollout.seeds`).
@@ -115,7 +119,10 @@ class SerialRun:
             outcome = np.array(observations, np.float32)
             for agent in np.flatnonzero(ended):
                 outcome[agent] = info["final_obs"][agent]
-            self.learner.observe(self._all, rewards, terminated, truncated, outcome)
+            gone = None
+            if outcome.ndim == 3:
+                rewards, gone = agent_outcomes(info, ended, outcome.shape[1])
+            self.learner.observe(self._all, rewards, terminated, truncated, outcome, gone)
             if ended.any():
                 self.learner.begin(self._all[ended], observations[ended])
             while self.learner.updates_due():

@@ -1,4 +1,4 @@
-"""Which agents and observations a learner takes, and how those of a multi-agent environment come apart."""
+"""Which agents, observations and outcomes a learner takes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.config import AgentConfig
-from rl_agent.multi_agent import joint
+from rl_agent.normalization.spaces import Sizes
 
-__all__ = ["Inputs", "check_agents", "largest_pixel", "refuse"]
+__all__ = ["Inputs", "check_agents", "largest_pixel", "of_each", "refuse"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def of_each(flags: Flags) -> Flags:
+    """Tell of which environments all flags are set, shape (n, ...) to (n,)."""
+    return np.asarray(flags.all(axis=tuple(range(1, flags.ndim))))
 
 
 def refuse(agents: I64, reason: str) -> None:
@@ -30,21 +36,18 @@ def refuse(agents: I64, reason: str) -> None:
 
 
 class Inputs:
-    """Checks what arrives from outside, and turns it into what each member of a multi-agent environment saw.
+    """Checks what arrives from outside, where a number stands for an environment, whose agents are its members.
 
     Parameters
     ----------
     agents
-        Number of agents served, numbered from 0.
-    agents_per_env
-        Agents that act together in one environment (N). From outside they look like one; inside, its members are
-        numbered one after the other.
-    observation_size
-        Components of the observation of one of them (S).
+        Number of environments served, numbered from 0.
+    sizes
+        Of the task. Members are numbered one after the other: those of environment e from e N on.
     """
 
-    def __init__(self, agents: int, agents_per_env: int, observation_size: int) -> None:
-        self._agents, self._agents_per_env, self._size = agents, agents_per_env, observation_size
+    def __init__(self, agents: int, sizes: Sizes) -> None:
+        self._agents, self._sizes = agents, sizes
 
     def agents(self, agents: npt.ArrayLike) -> I64:
         """Return distinct numbers of agents, shape (n,).
@@ -64,7 +67,7 @@ class Inputs:
         return numbers
 
     def observations(self, agents: I64, observations: npt.ArrayLike) -> F32:
-        """Return finite observations of agents, joint ones of a multi-agent environment, shape (n, S or N (S + 2)).
+        """Return finite observations, shape (n, S), of a multi-agent environment (n, N, S).
 
         Raises
         ------
@@ -72,30 +75,41 @@ class Inputs:
             If the shape is another one, or a number is not finite.
         """
         array = np.asarray(observations, np.float32)
-        size = (
-            self._size
-            if self._agents_per_env == 1
-            else self._agents_per_env * (self._size + joint.EXTRAS)
-        )
-        if array.shape != (len(agents), size):
-            raise ValueError(
-                f"observations have shape {array.shape}, expected {(len(agents), size)}"
-            )
-        refuse(agents[~np.isfinite(array).all(axis=1)], "sent an observation that is not finite")
+        shape = (len(agents), *self._sizes.agents_axis, self._sizes.seen)
+        if array.shape != shape:
+            raise ValueError(f"observations have shape {array.shape}, expected {shape}")
+        refuse(agents[~of_each(np.isfinite(array))], "sent an observation that is not finite")
+        return array
+
+    def rewards(self, agents: I64, rewards: npt.ArrayLike) -> F32:
+        """Return finite rewards, shape (n,), of a multi-agent environment (n, N); errors as of :meth:`observations`."""
+        array = np.asarray(rewards, np.float32)
+        shape = (len(agents), *self._sizes.agents_axis)
+        if array.shape != shape:
+            raise ValueError(f"rewards have shape {array.shape}, expected {shape}")
+        refuse(agents[~of_each(np.isfinite(array))], "sent a reward that is not finite")
+        return array
+
+    def ended(self, agents: I64, flags: npt.ArrayLike | None) -> Flags:
+        """Return which members have ended, shape (n, N); with ``None`` nobody has.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another one.
+        """
+        shape = (len(agents), self._sizes.agents_per_env)
+        array = np.zeros(shape, np.bool_) if flags is None else np.asarray(flags, np.bool_)
+        if array.shape != shape:
+            raise ValueError(f"agent_ended has shape {array.shape}, expected {shape}")
         return array
 
     def members(self, agents: I64) -> I64:
         """Return the numbers of all members, shape (n,) to (n N,)."""
-        if self._agents_per_env == 1:
+        together = self._sizes.agents_per_env
+        if together == 1:
             return agents
-        return np.add.outer(agents * self._agents_per_env, np.arange(self._agents_per_env)).ravel()
-
-    def unpack(self, observations: F32) -> tuple[F32, F32, npt.NDArray[np.bool_]]:
-        """Return what the members observed, their rewards, and whether they have ended."""
-        if self._agents_per_env == 1:
-            nothing = np.zeros(len(observations), np.float32)
-            return observations, nothing, nothing > 0
-        return joint.unpack(observations, self._agents_per_env)
+        return np.add.outer(agents * together, np.arange(together)).ravel()
 
 
 def largest_pixel(config: AgentConfig, space: gymnasium.spaces.Box) -> float:

@@ -12,11 +12,10 @@ import scipy.linalg  # noqa: F401  (loads the BLAS that numba calls, so that the
 
 from rl_agent.algorithms.making import make_algorithm
 from rl_agent.config import AgentConfig
-from rl_agent.multi_agent import joint
 from rl_agent.networks.optim.averaging import make_average
 from rl_agent.normalization.actions import action_map_of
 from rl_agent.normalization.rewards import RewardScale
-from rl_agent.normalization.spaces import sizes_of
+from rl_agent.normalization.spaces import ActionSpace, sizes_of
 from rl_agent.normalization.states import StateScale
 from rl_agent.policy import AVERAGE, HANDED_OUT, Policy, agents_per_env_of, own_spaces
 from rl_agent.replay import RememberForget, make_memory, make_sampler
@@ -61,20 +60,19 @@ class LearnerState:
         self,
         config: AgentConfig,
         observation_space: gymnasium.spaces.Box,
-        action_space: joint.ActionSpace,
+        action_space: ActionSpace,
         *,
         agents: int,
         seed: int,
         agents_per_env: int = 1,
     ) -> None:
-        seen, acted = joint.own_spaces(observation_space, action_space, agents_per_env)
         self.config, self.agents, self.agents_per_env = config, agents, agents_per_env
         self.sizes = sizes = sizes_of(
-            seen, acted, agents_per_env, previous_action=config.previous_action
+            observation_space, action_space, agents_per_env, previous_action=config.previous_action
         )
         inputs.check_agents(config, agents, agents_per_env)
         prepare_device(config.device, config.threads)
-        self.action_map = action_map_of(acted, config.squash)
+        self.action_map = action_map_of(action_space, config.squash)
         seeds = np.random.SeedSequence(seed).spawn(4)
         first, explore, self.rng, scores = (np.random.default_rng(s) for s in seeds)
         self.algorithm = algorithm = make_algorithm(config, sizes, first)
@@ -84,7 +82,7 @@ class LearnerState:
         self.refer, self.performance = RememberForget(config), Performance()
         self.state_scale, self.reward_scale = StateScale(sizes.observation), RewardScale()
         if config.network == "conv":
-            self.state_scale.freeze_to(inputs.largest_pixel(config, seen))
+            self.state_scale.freeze_to(inputs.largest_pixel(config, observation_space))
         self.memory = memory = make_memory(
             config, sizes, algorithm.schedule.capacity(config, agents)
         )
@@ -195,7 +193,7 @@ class LearnerState:
                 meta["config"]["device"] = device
             config = AgentConfig.model_validate(meta["config"])
             agents, agents_per_env = meta["agents"], agents_per_env_of(meta)
-            spaces = joint.joint_spaces(*own_spaces(arrays, meta), agents_per_env)
+            spaces = own_spaces(arrays, meta)
             learner = cls(config, *spaces, agents=agents, agents_per_env=agents_per_env, seed=0)
             learner._restore(arrays, meta)
             return learner

@@ -3,8 +3,8 @@
 Inputs and outputs are named. ``observation`` (n, S) is unscaled, and ``action`` is what the task takes: (n, A) within
 its bounds, or the numbers of discrete actions, int64 (n,). It is the deterministic one: the mean of a Gaussian policy,
 the likeliest discrete action. A policy with a memory (an LSTM, a stack of frames) has ``state`` and ``next_state``,
-shape (n, state size); zeros begin an episode. Of a multi-agent task each row is one agent's, the agents of an
-environment next to each other.
+shape (n, state size); zeros begin an episode. Of N agents in an environment they are (n, N, S), (n, N, A) and
+(n, N, state size).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_agent.algorithms.making import make_actor
-from rl_agent.multi_agent import joint
 from rl_agent.normalization.actions import ActionMap
 
 if TYPE_CHECKING:
@@ -60,13 +59,11 @@ def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None)
     import onnxscript  # noqa: F401  (torch would say that it is missing in a traceback of its own)
     import torch
 
-    rows, size = 2 * policy.sizes.agents_per_env, policy.state_size
+    size, axis = policy.state_size, policy.sizes.agents_axis
     names = ["observation", "state"][: 1 + bool(size)]
     widths = (policy.sizes.seen, size)[: len(names)]
-    given = tuple(torch.zeros(rows, width) for width in widths)
+    given = tuple(torch.zeros(2, *axis, width) for width in widths)
     batch = torch.export.Dim("batch")
-    if policy.sizes.agents_per_env > 1:  # networks of their own take whole environments at a time
-        batch = policy.sizes.agents_per_env * batch
     module = _module(policy)
     with _quiet(), torch.no_grad():
         program = torch.onnx.export(
@@ -125,6 +122,14 @@ def _module(policy: Policy) -> Any:
                 self.register_buffer(name, torch.from_numpy(np.array(array, np.float32)))
 
         def forward(self, observation: torch.Tensor, state: torch.Tensor | None = None) -> Any:
+            if not sizes.agents_axis:
+                return self.of_rows(observation, state)
+            each = None if state is None else state.flatten(0, 1)
+            given = self.of_rows(observation.flatten(0, 1), each)
+            apart = lambda rows: rows.unflatten(0, (-1, sizes.agents_per_env))  # noqa: E731
+            return apart(given) if state is None else tuple(map(apart, given))
+
+        def of_rows(self, observation: torch.Tensor, state: torch.Tensor | None) -> Any:
             before = observation.new_zeros(observation.shape[0], 0) if state is None else state
             if sizes.previous_action:
                 read = torch.cat([observation, before[:, -sizes.previous_action :]], dim=1)
@@ -176,7 +181,7 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
     path
         The file.
     environments
-        Rows at once, each of one environment.
+        Rows at once.
 
     Returns
     -------
@@ -192,29 +197,23 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    rng, agents_per_env = np.random.default_rng(0), policy.sizes.agents_per_env
-    rows, largest = environments * agents_per_env, 0.0
-    state = np.zeros((rows, policy.state_size), np.float32)
-    ours = policy.initial_state(environments)
+    rng, axis, largest = np.random.default_rng(0), policy.sizes.agents_axis, 0.0
+    state = ours = policy.initial_state(environments)
     for _ in range(STEPS_COMPARED):
-        normal = rng.standard_normal((rows, policy.sizes.observation), np.float32)
-        seen = (policy.state_mean + normal / policy.state_per_std)[:, : policy.sizes.seen]
+        normal = rng.standard_normal((environments, *axis, policy.sizes.observation), np.float32)
+        seen = (policy.state_mean + normal / policy.state_per_std)[..., : policy.sizes.seen]
         fed = {"observation": seen} | ({"state": state} if policy.state_size else {})
         action, *following = session.run(None, fed)
-        if agents_per_env > 1:
-            nothing = np.zeros(rows)
-            seen = joint.pack(seen, nothing, nothing).reshape(environments, -1)
         expected, ours = policy.act(seen, ours, deterministic=True)
         if policy.sizes.choices:
-            differs = action.reshape(environments, -1) != expected
+            differs = action.reshape(expected.shape) != expected
             largest = max(largest, float(differs.mean()))
         else:
             # float32 bounds of 1e38 would overflow
-            width = np.tile(
-                policy.action_high.astype(np.float64) - policy.action_low, agents_per_env
+            width = policy.action_high.astype(np.float64) - policy.action_low
+            largest = max(
+                largest, float((np.abs(action.astype(np.float64) - expected) / width).max())
             )
-            gap = np.abs(action.reshape(environments, -1).astype(np.float64) - expected) / width
-            largest = max(largest, float(gap.max()))
         if policy.state_size:
             state = following[0]
     return largest

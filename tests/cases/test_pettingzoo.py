@@ -8,9 +8,8 @@ import pytest
 from cases.swimmer_school.env import parallel_env
 from coupling.worker.env_registry import parallel_env_maker
 from coupling.worker.environments import describe_task
-from coupling.worker.multi_agent import JointEnv
+from coupling.worker.multi_agent import MultiAgentEnv, space_of_one
 from rl_agent import AgentConfig, Learner
-from rl_agent.multi_agent.joint import unpack
 
 PETTINGZOO = pytest.importorskip(
     "pettingzoo.test", reason="PettingZoo is not installed: pip install 'flowsim-rl[sisl]'"
@@ -41,7 +40,7 @@ def test_the_games_pass_the_tests_of_the_interface(env):
 
 @pytest.mark.parametrize("env", SISL)
 def test_the_limit_on_cycles_truncates(env):
-    env = JointEnv(parallel_env_maker(env), {"max_cycles": 4})
+    env = MultiAgentEnv(parallel_env_maker(env), {"max_cycles": 4})
     env.action_space.seed(0)
     for _ in range(2):
         env.reset(seed=3)
@@ -56,7 +55,7 @@ def test_the_limit_of_a_game_that_is_told_none_is_known(env):
 
 def play(cycles, seed=1):
     """Play Multiwalker with fixed random actions until its end; returns what was observed, and how it ended."""
-    env = JointEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": cycles})
+    env = MultiAgentEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": cycles})
     seen = [env.reset(seed=seed)[0]]
     rng = np.random.default_rng(0)
     while True:
@@ -75,15 +74,15 @@ def test_a_walker_that_falls_at_the_limit_has_fallen_and_one_that_stands_has_not
     for cycles, ends in ((falls, (True, False)), (falls - 1, (False, True))):
         again, *ended = play(cycles)
         assert tuple(ended) == ends
-        np.testing.assert_array_equal(again[:, :24], seen[: cycles + 1, :24])
+        np.testing.assert_array_equal(again[:, 0, :24], seen[: cycles + 1, 0, :24])
 
 
 def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
-    env = JointEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": 6})
+    env = MultiAgentEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": 6})
     learner = Learner(
         AgentConfig(hidden=(8,), buffer_size=64, learning_starts=6, batch_size=4),
-        env.observation_space,
-        env.action_space,
+        space_of_one(env.observation_space),
+        space_of_one(env.action_space),
         agents=1,
         seed=0,
         agents_per_env=3,
@@ -92,13 +91,15 @@ def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
     ended = False
     while not ended:
         action = np.clip(learner.act([0]), -1, 1)[0].astype(np.float32)
-        observation, reward, terminated, truncated, _ = env.step(action)
-        learner.observe([0], [reward], [terminated], [truncated], observation[None])
+        observation, _, terminated, truncated, told = env.step(action)
+        got = told["agent_rewards"], told["agent_ended"]
+        outcome = got[0][None], [terminated], [truncated], observation[None], got[1][None]
+        learner.observe([0], *outcome)
         ended = terminated or truncated
     memory = learner.memory
     assert not memory.storage.terminated[:3].any()
     value = learner.algorithm.act(
-        learner.state_scale(unpack(observation[None], 3)[0]), np.zeros((3, 0), np.float32)
+        learner.state_scale(observation), np.zeros((3, 0), np.float32)
     ).value
     assert (memory.values.final_value[:3] != 0.0).all()
     np.testing.assert_allclose(memory.values.final_value[:3], value, rtol=1e-5)

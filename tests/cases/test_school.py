@@ -15,8 +15,9 @@ from cases.swimmer_school.env import (
     parallel_env,
 )
 from coupling.worker.environments import make_vector
-from coupling.worker.multi_agent import JointEnv
+from coupling.worker.multi_agent import MultiAgentEnv
 from flowsim.render.fields import Scene
+from rl_agent.multi_agent.outcomes import agent_outcomes
 
 OBSERVATIONS = 16
 TINY = {"swimmers": 3, "columns": 2, "cells_per_length": 16, "box": (4.0, 2.0), "thickness": 0.08}
@@ -137,16 +138,19 @@ def test_a_batch_of_schools_in_one_simulation_equals_single_ones_to_the_bit() ->
     options = TINY | {"episode_actions": 2}
     batch = make_vector("parallel:cases.swimmer_school.env", options, 2)
     assert isinstance(batch.unwrapped, SwimmerSchoolVectorEnv)
-    envs = [JointEnv(parallel_env, options) for _ in range(2)]
+    envs = [MultiAgentEnv(parallel_env, options) for _ in range(2)]
     seen, _ = batch.reset(seed=[4, 6])
     for number, env in enumerate(envs):
         np.testing.assert_array_equal(seen[number], env.reset(seed=4 + 2 * number)[0])
     rng = np.random.default_rng(0)
     for count in range(4):
-        actions = rng.uniform(-0.4, 0.4, (2, 6)).astype(np.float32)
+        actions = rng.uniform(-0.4, 0.4, (2, 3, 2)).astype(np.float32)
         seen, rewards, terminated, truncated, infos = batch.step(actions)
+        paid, gone = agent_outcomes(infos, terminated | truncated, 3)
         for number, env in enumerate(envs):
-            last, reward, *ends, _ = env.step(actions[number])
+            last, reward, *ends, told = env.step(actions[number])
+            np.testing.assert_array_equal(paid[number], told["agent_rewards"])
+            np.testing.assert_array_equal(gone[number], told["agent_ended"])
             assert (rewards[number], terminated[number], truncated[number]) == (reward, *ends)
             if any(ends):
                 np.testing.assert_array_equal(infos["final_obs"][number], last)
@@ -155,9 +159,9 @@ def test_a_batch_of_schools_in_one_simulation_equals_single_ones_to_the_bit() ->
         assert truncated.all() == (count % 2 == 1)
 
 
-def test_the_joint_environment_and_the_gymnasium_form_have_its_spaces() -> None:
-    env = JointEnv(parallel_env, TINY)
-    assert env.joint_agents == 3
+def test_the_multi_agent_environment_and_the_gymnasium_form_have_its_spaces() -> None:
+    env = MultiAgentEnv(parallel_env, TINY)
+    assert env.agents_per_env == 3
     env = gymnasium.make("flowsim/SwimmerSchool-v0", **TINY)
     assert env.observation_space.shape == (3 * OBSERVATIONS,)
     assert env.action_space.shape == (6,)

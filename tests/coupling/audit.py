@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from oracle import ENTRY, TERMINATED, reward_of
 
-from coupling.wire.protocol import Kind, decode, decode_observations, decode_step
+from coupling.wire.bodies import read_body
+from coupling.wire.protocol import Step, decode
 from coupling.worker.outbox import read_outbox
-from rl_agent.multi_agent.joint import EXTRAS, unpack
 
 WORDS = np.dtype(
     [("episode", "<u4"), ("step", "<u4"), ("flags", "u1"), ("reward", "<f8"), ("action", "<f4", 2)]
@@ -260,17 +260,11 @@ def ends_of_outboxes(
     if outboxes is not None:
         frames += [read_outbox(path.with_suffix("")) for path in outboxes.glob("outbox-*.0")]
     ends = set()
-    size = SIZE if agents_per_env == 1 else agents_per_env * (SIZE + EXTRAS)
     for frame in filter(None, frames):
-        header, body = decode(frame)
-        count = header.environments
-        if header.kind is Kind.RESET:
-            observations = decode_observations(body, count, size)
-        else:
-            observations = decode_step(body, count, size).observations
-        if agents_per_env > 1:
-            observations, _, _ = unpack(observations, agents_per_env)
-        ends |= {(name_of(row), int(row[0]), int(row[1])) for row in observations}
+        found = read_body(*decode(frame), SIZE, agents_per_env)
+        observations = found.observations if isinstance(found, Step) else found
+        rows = observations.reshape(-1, SIZE)
+        ends |= {(name_of(row), int(row[0]), int(row[1])) for row in rows}
     return ends
 
 

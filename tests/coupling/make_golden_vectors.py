@@ -6,6 +6,9 @@ The frames follow from PROTOCOL.md alone: this script uses ``struct``, ``zlib`` 
 nothing of the implementation, so that a slip there cannot hide here. In the JSON, bytes are text ``hex:...`` and
 ``canonical`` says that an encoder writes exactly this frame; a frame that is not canonical leaves optional keys out,
 and a decoder has to read it all the same. The frames under ``malformed`` have to be refused by everybody.
+
+Those are frames of version 1.0, which every client has to know. Frames of version 1.1, in which arrays have an axis of
+agents, stand under ``vectors_1_1`` and ``malformed_1_1``.
 """
 
 import json
@@ -56,6 +59,15 @@ HEARTBEAT = {
     "failure": "the pressure did not converge",
 }
 OBSERVATIONS = [[0.5, -1.5, 2.0], [0.0, 0.25, -8.0]]
+AGENTS = 2
+OF_AGENTS = [[[0.5, -1.5, 2.0], [0.0, 0.25, -8.0]], [[1.0, 1.25, 1.5], [-1.0, -2.0, -3.0]]]
+STEP_OF_AGENTS = {
+    "rewards": [[1.5, -0.1], [0.0, 0.75]],
+    "observations": OF_AGENTS,
+    "final": [],
+    "agent_ended": [[0, 0], [1, 0]],
+    "status": [0, 0],
+}
 STEP = {"rewards": [1.5, -0.1], "observations": OBSERVATIONS, "final": [], "status": [0, 0]}
 
 
@@ -107,20 +119,36 @@ def floats(rows: list[list[float]], code: str = "f") -> bytes:
     return b"".join(struct.pack(f"<{len(row)}{code}", *row) for row in rows)
 
 
+def rows_of(array: list[Any]) -> list[list[float]]:
+    """Return the rows of an array of one axis or more."""
+    if array and isinstance(array[0], list):
+        nested = [rows_of(part) for part in array]
+        return [row for rows in nested for row in rows]
+    return [array]
+
+
 def body_of(kind: str, body: dict[str, Any]) -> bytes:
     """Return the bytes of a body."""
     if kind == "RESET":
-        return floats(body["observations"])
+        return floats(rows_of(body["observations"]))
     if kind == "ACTION":
-        return floats(body["actions"])
+        return floats(rows_of(body["actions"]))
     if kind == "STEP":
-        rows = floats([body["rewards"]], "d") + floats(body["observations"]) + floats(body["final"])
-        return rows + bytes(body["status"])
+        rows = floats(rows_of(body["rewards"]), "d")
+        rows += floats(rows_of(body["observations"])) + floats(rows_of(body["final"]))
+        flags = b"".join(map(bytes, body.get("agent_ended", ())))
+        return rows + flags + bytes(body["status"])
     return msgpack.packb(body, use_bin_type=True)
 
 
 def vector(
-    name: str, kind: str, body: dict[str, Any], *, canonical: bool = True, **header: int
+    name: str,
+    kind: str,
+    body: dict[str, Any],
+    *,
+    canonical: bool = True,
+    minor: int = 0,
+    **header: int,
 ) -> dict[str, Any]:
     """Return an entry: what the frame says, and the frame."""
     shown = {
@@ -139,10 +167,10 @@ def vector(
     return {
         "name": name,
         "type": kind,
-        "header": dict(sorted((fields | header).items())),
+        "header": dict(sorted((fields | header | ({"minor": minor} if minor else {})).items())),
         "body": shown,
         "canonical": canonical,
-        "hex": frame(kind, body_of(kind, body), header).hex(),
+        "hex": frame(kind, body_of(kind, body), header, minor=minor).hex(),
     }
 
 
@@ -185,6 +213,67 @@ def vectors() -> list[dict[str, Any]]:
         vector("status", "STATUS", {}),
         vector("status reply", "STATUS_REPLY", {"json": '{"state": "training", "environment_steps": 12345}'}, epoch=4),
     ]  # fmt: skip
+
+
+def vectors_of_agents() -> list[dict[str, Any]]:
+    """Return a frame of each type that version 1.1 has another form of."""
+    ended = STEP_OF_AGENTS | {
+        "final": [[[9.0, 9.5, -9.0], [8.0, 8.5, -8.0]], OF_AGENTS[0]],
+        "agent_ended": [[1, 0], [1, 1]],
+        "status": [2, 1],
+    }
+    failed = STEP_OF_AGENTS | {
+        "rewards": [[1.5, -0.1], [0.0, 0.0]], "agent_ended": [[0, 1], [0, 0]], "status": [0, 8],
+    }  # fmt: skip
+    sent = {"session": SESSION, "environments": 2, "clock": CLOCK}
+    heard = {"session": SESSION, "epoch": 4}
+    bodies = [
+        ("hello", "HELLO", HELLO | {"agents_per_env": AGENTS}, {}),
+        ("welcome", "WELCOME", WELCOME | {"agents_per_env": AGENTS}, heard),
+        ("reject", "REJECT", {"reason": "its environments have 2 agents"}, {"epoch": 4}),
+        ("reset", "RESET", {"observations": OF_AGENTS}, sent | {"sequence": 1}),
+        ("step", "STEP", STEP_OF_AGENTS, sent | {"sequence": 2}),
+        ("step with both environments ended", "STEP", ended, sent | {"sequence": 3}),
+        ("step with a failed environment", "STEP", failed, sent | {"sequence": 4}),
+        ("action", "ACTION", {"actions": [[[1.0, -2.0], [0.125, 3.5]], [[0.0, 0.5], [-1.0, 2.0]]]},
+         heard | {"sequence": 4, "acknowledgement": 4, "environments": 2, "clock": CLOCK}),
+    ]  # fmt: skip
+    return [vector(name, kind, body, minor=1, **header) for name, kind, body, header in bodies]
+
+
+def malformed_of_agents() -> list[dict[str, str]]:
+    """Return frames of version 1.1 that have to be refused, each for one reason."""
+    sent = {"session": SESSION, "environments": 2, "sequence": 2}
+
+    def step(minor: int = 1, **changes: Any) -> bytes:
+        return frame("STEP", body_of("STEP", STEP_OF_AGENTS | changes), sent, minor=minor)
+
+    def control(kind: str, body: dict[str, Any], minor: int = 1) -> bytes:
+        header = {"session": SESSION} if kind == "WELCOME" else {}
+        return frame(kind, msgpack.packb(body), header, minor=minor)
+
+    of_agents = {"agents_per_env": AGENTS}
+    action = {"session": SESSION, "environments": 2, "sequence": 1, "acknowledgement": 1}
+    frames = {
+        "a hello without agents": control("HELLO", HELLO),
+        "a hello of 1.0 with agents": control("HELLO", HELLO | of_agents, minor=0),
+        "a hello with no agents": control("HELLO", HELLO | {"agents_per_env": 0}),
+        "a hello with too many agents": control("HELLO", HELLO | {"agents_per_env": 65537}),
+        "a welcome without agents": control("WELCOME", WELCOME),
+        "a welcome of 1.0 with agents": control("WELCOME", WELCOME | of_agents, minor=0),
+        "a flag that is no flag": step(agent_ended=[[0, 2], [1, 0]]),
+        "a terminated environment with an agent that goes on": step(status=[0, 1], final=OF_AGENTS[:1]),
+        "an environment that goes on without agents": step(agent_ended=[[0, 0], [1, 1]]),
+        "a failed environment with an agent that has ended": step(
+            rewards=[[1.5, -0.1], [0.0, 0.0]], agent_ended=[[0, 0], [1, 0]], status=[0, 8]
+        ),
+        "a failed environment with a reward": step(agent_ended=[[0, 0], [0, 0]], status=[0, 8]),
+        "a step without flags": step(agent_ended=[]),
+        "a reward that is not finite": step(rewards=[[1.5, float("inf")], [0.0, 0.75]]),
+        "a reset of one agent": frame("RESET", floats(OBSERVATIONS), sent | {"sequence": 1}, minor=1),
+        "an action of one agent": frame("ACTION", floats([[0.0] * 2] * 2), action, minor=1),
+    }  # fmt: skip
+    return [{"name": name, "hex": content.hex()} for name, content in frames.items()]
 
 
 def malformed() -> list[dict[str, str]]:
@@ -253,14 +342,20 @@ def malformed() -> list[dict[str, str]]:
 
 def text() -> str:
     """Return the file: JSON with one frame a line."""
-    parts = {"vectors": vectors(), "malformed": malformed()}
+    parts = {
+        "vectors": vectors(),
+        "malformed": malformed(),
+        "vectors_1_1": vectors_of_agents(),
+        "malformed_1_1": malformed_of_agents(),
+    }
     lists = [
         f'"{name}": [\n'
         + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
         + "\n]"
         for name, entries in parts.items()
     ]
-    return ",\n".join(['{"observation_size": 3, "action_size": 2', *lists]) + "}\n"
+    sizes = f'{{"observation_size": 3, "action_size": 2, "agents_per_env": {AGENTS}'
+    return ",\n".join([sizes, *lists]) + "}\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A second client, written from PROTOCOL.md alone: it imports nothing of flowsim, and no NumPy.
 
-    python tests/coupling/second_client.py CONNECTION SLOT ENVIRONMENTS OUTBOX JOURNAL
+    python tests/coupling/second_client.py CONNECTION SLOT ENVIRONMENTS OUTBOX JOURNAL [MINOR]
 
+It speaks version 1.0, or 1.1 with an axis of agents, of which there is one in each of its environments.
 It hosts environments whose rewards say which episode and step they belong to, and writes a journal of each, as
 oracle.py does, so that audit.py can compare what the learner holds with what was stepped. It is one file, as a
 client is that somebody writes elsewhere.
@@ -57,11 +58,11 @@ def insist(holds, what):
 # --- frames -------------------------------------------------------------------------------------------------
 
 
-def write(kind, body, **fields):
+def write(kind, body, minor=0, **fields):
     """Return a frame."""
     known = [fields.pop(name, 0) for name in FIELDS]
     assert not fields, fields
-    head = HEADER.pack(b"FSIM", 1, 0, NAMES.index(kind), 0, len(body), 0, *known, 0)
+    head = HEADER.pack(b"FSIM", 1, minor, NAMES.index(kind), 0, len(body), 0, *known, 0)
     checksum = struct.pack("<I", zlib.crc32(head + body))
     return head[:12] + checksum + head[16:] + body
 
@@ -170,12 +171,18 @@ MAPS = {
     "STATUS": {},
     "STATUS_REPLY": {"json": lambda v: type(v) is str},
 }
+SINCE_1_1 = {"agents_per_env": lambda v: is_int(v, 1, 65_537)}
 MAY_BE_LEFT_OUT = {"recovered": b"", "resends": 0, "failures": 0, "failure": ""}
 
 
-def write_map(kind, content):
+def keys_of(kind, minor):
+    """Return the keys of a map, each with what tells whether its value is right."""
+    return MAPS[kind] | (SINCE_1_1 if minor and kind in ("HELLO", "WELCOME") else {})
+
+
+def write_map(kind, content, minor=0):
     """Return the body of a message that is a map; the keys in the order of the document."""
-    return msgpack.packb({key: content[key] for key in MAPS[kind]})
+    return msgpack.packb({key: content[key] for key in keys_of(kind, minor)})
 
 
 def each_once(pairs):
@@ -183,7 +190,7 @@ def each_once(pairs):
     return dict(pairs)
 
 
-def read_map(kind, body):
+def read_map(kind, body, minor=0):
     """Return the map, with what was left out."""
     try:
         content = msgpack.unpackb(body, object_pairs_hook=each_once)
@@ -191,8 +198,8 @@ def read_map(kind, body):
         raise RefusedError(f"no msgpack: {error}") from error
     insist(type(content) is dict, "no map")
     content = {key: value for key, value in MAY_BE_LEFT_OUT.items() if key in MAPS[kind]} | content
-    insist(content.keys() == MAPS[kind].keys(), "its keys")
-    for key, is_right in MAPS[kind].items():
+    insist(content.keys() == keys_of(kind, minor).keys(), "its keys")
+    for key, is_right in keys_of(kind, minor).items():
         insist(is_right(content[key]), key)
     if kind == "HELLO":
         low, high = content["action_low"], content["action_high"]
@@ -219,8 +226,9 @@ def unpack(body, count, size):
     return [list(flat[row * size : (row + 1) * size]) for row in range(count)]
 
 
-def write_step(rewards, observations, final, status):
-    return pack("d", [rewards]) + pack("f", observations) + pack("f", final) + bytes(status)
+def write_step(rewards, observations, final, status, agent_ended=()):
+    floats = pack("d", [rewards]) + pack("f", observations) + pack("f", final)
+    return floats + bytes(agent_ended) + bytes(status)
 
 
 def read_step(body, count, size):
@@ -287,8 +295,8 @@ class Connection:
 class Worker:
     """One process of a worker; ``ask`` gives a RESET or STEP and returns the actions."""
 
-    def __init__(self, path, slot, environments, observation_size, low, high, outbox):
-        self.context, self.path = zmq.Context(), path
+    def __init__(self, path, slot, environments, observation_size, low, high, outbox, minor=0):
+        self.minor, self.context, self.path = minor, zmq.Context(), path
         self.line = Connection(self.context, path)
         self.environments, self.action_size, self.outbox = environments, len(low), outbox
         self.session = self.sequence = self.steps = self.resends = 0
@@ -309,8 +317,10 @@ class Worker:
             "action_high": to_f32[1],
             "task_hash": self.line.file["task_hash"],
             "recovered": outbox.read_bytes() if outbox.exists() else b"",
+            "agents_per_env": 1,
         }
-        welcome = self._until_answered(write("HELLO", write_map("HELLO", hello)), "WELCOME", 0.1)
+        said = write("HELLO", write_map("HELLO", hello, minor), minor)
+        welcome = self._until_answered(said, "WELCOME", 0.1)
         self.session, self.patience = welcome["session"], welcome["patience"]
         self.seeds, self.heartbeat = welcome["seeds"], welcome["heartbeat"]
         insist(len(self.seeds) == environments, "its seeds")
@@ -323,7 +333,7 @@ class Worker:
             "sequence": self.sequence,
             "environments": self.environments,
         }
-        frame = write(kind, body, clock=time.monotonic_ns(), **order)
+        frame = write(kind, body, self.minor, clock=time.monotonic_ns(), **order)
         beside = self.outbox.with_suffix(".beside")
         beside.write_bytes(frame)
         beside.replace(self.outbox)
@@ -359,7 +369,7 @@ class Worker:
                     insist(header["environments"] == self.environments, "its environments")
                     return unpack(body, self.environments, self.action_size)
                 continue
-            content = read_map(kind, body)
+            content = read_map(kind, body, self.minor)
             if kind == "ERROR" and 0 < header["sequence"] < self.sequence:
                 continue  # about a late copy
             if kind == "ERROR" and self.session:
@@ -438,13 +448,12 @@ class Oracle:
         return reward, self.observation(), final, status
 
 
-def main(connection, slot, environments, outbox, journal):
+def main(connection, slot, environments, outbox, journal, minor="0"):
     """Host oracles until the learner says GOODBYE; returns the exit code."""
-    slot = None if slot == "any" else int(slot)
+    slot, minor = None if slot == "any" else int(slot), int(minor)
+    sizes = int(environments), 4, [-1.0, -1.0], [1.0, 1.0]
     try:
-        worker = Worker(
-            Path(connection), slot, int(environments), 4, [-1.0, -1.0], [1.0, 1.0], Path(outbox)
-        )
+        worker = Worker(Path(connection), slot, *sizes, Path(outbox), minor)
         oracles = [Oracle(seed, Path(journal)) for seed in worker.seeds]
         kind, body = "RESET", pack("f", [oracle.observation() for oracle in oracles])
         while True:
@@ -453,10 +462,9 @@ def main(connection, slot, environments, outbox, journal):
                 oracle.step(action) for oracle, action in zip(oracles, actions, strict=True)
             ]
             rewards, observations, final, status = zip(*outcomes, strict=True)
-            kind, body = (
-                "STEP",
-                write_step(rewards, observations, [row for rows in final for row in rows], status),
-            )
+            gone = [one & 1 for one in status] if minor else ()
+            final = [row for rows in final for row in rows]
+            kind, body = "STEP", write_step(rewards, observations, final, status, gone)
     except EndedError as ended:
         print(ended, flush=True)
         return ended.code

@@ -14,7 +14,9 @@ ROOT = Path(__file__).parents[2]
 GOLDEN = json.loads(
     (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
 )
-N, SIZE, ACTION_SIZE = 2, GOLDEN["observation_size"], GOLDEN["action_size"]
+SIZE, ACTION_SIZE = GOLDEN["observation_size"], GOLDEN["action_size"]
+AGENTS = GOLDEN["agents_per_env"]
+ALL = GOLDEN["vectors"] + GOLDEN["vectors_1_1"]
 MESSAGES = {
     kind: getattr(protocol, kind.name.title().replace("_", ""))
     for kind in Kind
@@ -22,8 +24,13 @@ MESSAGES = {
 }
 
 
-def entries(part):
-    return [pytest.param(entry, id=entry["name"]) for entry in GOLDEN[part]]
+def named(entries):
+    """Tests of frames, in a file that has those of two versions."""
+    return [pytest.param(entry, id=f"{entry['name']}, {minor_of(entry)}") for entry in entries]
+
+
+def minor_of(entry):
+    return "1.1" if entry in GOLDEN["vectors_1_1"] + GOLDEN["malformed_1_1"] else "1.0"
 
 
 def content(vector):
@@ -40,14 +47,16 @@ def content(vector):
 def a_step(body):
     status = np.array(body["status"], np.uint8)
     terminated, truncated, diverged, failed = ((status & bit).astype(bool) for bit in (1, 2, 4, 8))
+    axis = (AGENTS,) if "agent_ended" in body else ()
     return Step(
         rewards=np.array(body["rewards"]),
         observations=np.array(body["observations"], np.float32),
-        final=np.array(body["final"], np.float32).reshape(-1, SIZE),
+        final=np.array(body["final"], np.float32).reshape(-1, *axis, SIZE),
         terminated=terminated,
         truncated=truncated,
         diverged=diverged,
         failed=failed,
+        agent_ended=np.array(body["agent_ended"], bool) if axis else None,
     )
 
 
@@ -58,12 +67,13 @@ def encoded(kind, body):
 
 
 def decoded(kind, header, body):
+    axis = (AGENTS,) if header.minor else ()
     if kind == Kind.STEP:
-        return vars(protocol.decode_step(body, header.environments, SIZE))
+        return vars(protocol.decode_step(body, header.environments, SIZE, *axis))
     if kind == Kind.RESET:
-        return protocol.decode_observations(body, header.environments, SIZE)
+        return protocol.decode_observations(body, header.environments, *axis, SIZE)
     if kind == Kind.ACTION:
-        return protocol.decode_actions(body, header.environments, ACTION_SIZE)
+        return protocol.decode_actions(body, header.environments, *axis, ACTION_SIZE)
     return protocol.decode_control(header, body)
 
 
@@ -83,29 +93,31 @@ def test_every_type_is_there():
     assert {vector["type"] for vector in GOLDEN["vectors"]} == {kind.name for kind in Kind}
 
 
-@pytest.mark.parametrize("vector", entries("vectors"))
+@pytest.mark.parametrize("vector", named(ALL))
 def test_a_frame_is_read_as_it_was_meant(vector):
     kind = Kind[vector["type"]]
     header, found = read(bytes.fromhex(vector["hex"]))
     assert header == Header(kind, **vector["header"])
     if kind == Kind.STEP:
         for name, value in vars(a_step(vector["body"])).items():
-            np.testing.assert_array_equal(found[name], value, strict=True)
+            if value is None:
+                assert found[name] is None
+            else:
+                np.testing.assert_array_equal(found[name], value, strict=True)
     elif kind in MESSAGES:
         assert found == MESSAGES[kind](**content(vector))
     else:
         np.testing.assert_array_equal(found, next(iter(vector["body"].values())))
 
 
-@pytest.mark.parametrize(
-    "vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]]
-)
+@pytest.mark.parametrize("vector", named(vector for vector in ALL if vector["canonical"]))
 def test_a_frame_is_written_to_the_byte(vector):
     kind = Kind[vector["type"]]
     if kind in MESSAGES:
         given = {
             key: vector["header"][key]
-            for key in ("session", "sequence", "acknowledgement", "epoch", "clock")
+            for key in ("session", "sequence", "acknowledgement", "epoch", "clock", "minor")
+            if key in vector["header"]
         }
         frame = protocol.encode_control(MESSAGES[kind](**content(vector)), **given)
     else:
@@ -113,7 +125,7 @@ def test_a_frame_is_written_to_the_byte(vector):
     assert frame.hex() == vector["hex"]
 
 
-@pytest.mark.parametrize("entry", entries("malformed"))
+@pytest.mark.parametrize("entry", named(GOLDEN["malformed"] + GOLDEN["malformed_1_1"]))
 def test_a_malformed_frame_is_refused(entry):
     frame = bytes.fromhex(entry["hex"])
     with pytest.raises(ProtocolError):

@@ -328,7 +328,7 @@ def test_what_cannot_be_flattened_is_a_sentence_with_the_wrapper(options, senten
 def test_a_multi_agent_environment_of_agents_with_nested_spaces(monkeypatch):
     from meadow import Meadow
 
-    from coupling.worker.multi_agent import JointEnv
+    from coupling.worker.multi_agent import MultiAgentEnv
 
     class Nested(Meadow):
         def observation_space(self, agent):
@@ -348,28 +348,29 @@ def test_a_multi_agent_environment_of_agents_with_nested_spaces(monkeypatch):
             no = dict.fromkeys(self.agents, False)
             return {name: NESTED_SEEN.sample() for name in self.agents}, paid, no, no, {}
 
-    env = JointEnv(Nested, {})
-    joint, _ = env.reset(seed=0)
-    assert joint.shape == (env.joint_agents * (11 + 2),)
+    env = MultiAgentEnv(Nested, {})
+    observations, _ = env.reset(seed=0)
+    assert observations.shape == (2, 11)
+    assert env.action_space.shape == (2, 10)
     env.action_space.seed(0)
     for _ in range(20):
-        joint, reward, *_ = env.step(env.action_space.sample())
+        observations, reward, *_ = env.step(env.action_space.sample())
         assert reward == 1.0
-        assert env.observation_space.contains(joint)
+        assert env.observation_space.contains(observations)
 
 
 def test_what_a_multi_agent_environment_pays_that_cannot_be_learned_from_is_told_with_its_place():
     from meadow import Meadow
 
-    from coupling.worker.multi_agent import JointEnv
+    from coupling.worker.multi_agent import MultiAgentEnv
 
     class Rich(Meadow):
         def step(self, actions):
             seen, paid, *ends = super().step(actions)
             return seen, paid | {"cow_1": 1e39}, *ends
 
-    env = JointEnv(Rich, {})
+    env = MultiAgentEnv(Rich, {})
     env.reset(seed=0)
     line = Rich.step.__code__.co_firstlineno
     with pytest.raises(FailureError, match=rf"1e\+39 \(test_guard.py, line {line}, in step\)$"):
-        env.step(np.zeros(2, np.float32))
+        env.step(np.zeros((2, 1), np.float32))

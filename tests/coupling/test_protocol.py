@@ -78,6 +78,34 @@ def test_step_comes_back_as_it_went(ended, size):
         np.testing.assert_array_equal(getattr(again, field.name), getattr(step, field.name))
 
 
+@given(
+    st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=8),
+    st.integers(1, 5),
+    st.integers(1, 4),
+)
+def test_a_step_of_several_agents_comes_back_as_it_went(ended, size, agents):
+    rows, rng = (
+        a_step(len(ended) * agents, size, np.repeat(ended, agents)),
+        np.random.default_rng(0),
+    )
+    flags = rng.random((len(ended), agents)) < 0.5
+    flags[:, 0] = False  # an environment goes on for somebody
+    flags[np.array(ended) == 1], flags[np.array(ended) == 3] = True, False
+    parts = {
+        name: getattr(rows, name).reshape(-1, agents, *shape)
+        for name, shape in (("rewards", ()), ("observations", (size,)), ("final", (size,)))
+    }
+    step = dataclasses.replace(a_step(len(ended), size, ended), **parts, agent_ended=flags)
+    body = protocol.encode_step(step)
+    assert len(body) <= protocol.step_size(len(ended), size, agents)
+    again = protocol.decode_step(body, len(ended), size, agents)
+    for field in dataclasses.fields(Step):
+        np.testing.assert_array_equal(getattr(again, field.name), getattr(step, field.name))
+    for wrong in (body[:-1], body + b"\0", b"\0" + body):
+        with pytest.raises(ProtocolError):
+            protocol.decode_step(wrong, len(ended), size, agents)
+
+
 @given(st.integers(0, len(GOLDEN_ACTION) - 1), st.integers(0, 7))
 def test_a_flipped_bit_is_refused(place, bit):
     frame = bytearray(GOLDEN_ACTION)
@@ -104,7 +132,9 @@ def test_no_body_crashes_the_decoders(kind, body):
     for decode in (
         lambda: protocol.decode_control(header, body),
         lambda: protocol.decode_step(body, 3, 4),
+        lambda: protocol.decode_step(body, 3, 2, 2),
         lambda: protocol.decode_observations(body, 3, 4),
+        lambda: protocol.decode_observations(body, 3, 2, 2),
     ):
         with contextlib.suppress(ProtocolError):
             decode()
@@ -129,7 +159,7 @@ def test_an_infinite_reward_and_an_unknown_status_are_refused():
 
 def test_another_major_version_is_told_apart_and_its_reject_is_read():
     future = protocol.encode(Header(Kind.STEP), b"", version=(2, 0))
-    with pytest.raises(protocol.VersionMismatchError, match=r"2\.0 was spoken.*speaks 1\.0"):
+    with pytest.raises(protocol.VersionMismatchError, match=r"2\.0 was spoken.*speaks 1\.1"):
         protocol.decode(future)
     reject = protocol.encode_control(protocol.Reject("because"))
     newer = bytearray(reject)

@@ -178,13 +178,14 @@ class Run:
         self.server._context.destroy(linger=0)
         self.log.close()
 
-    def start(self, slot, outbox=None):
+    def start(self, slot, outbox=None, minor=0):
         words = [
             self.file,
             slot,
             self.layout[0],
             self.folder / f"outbox-{outbox or slot}",
             self.journal,
+            minor,
         ]
         process = subprocess.Popen(
             [sys.executable, HERE / "second_client.py", *map(str, words)],
@@ -259,6 +260,29 @@ def test_a_learner_that_is_killed_and_resumed(lay, encrypted):
     said, report = run.finish()
     assert_clean(report)
     assert [each.splitlines()[-1] for each in said] == ["the run is finished"] * 2
+
+
+def test_workers_of_versions_1_0_and_1_1_serve_the_same_run(lay):
+    """Both lose their learner, and the one of 1.1 is killed; its successor is of 1.0."""
+    run = lay()
+    run.start("0")
+    newer = run.start("1", minor=1)
+    run.turn_until(
+        lambda: run.learner.environment_steps >= 300 and run.server.exchange.agent_steps.all()
+    )
+    spoken = {entry.slot: entry.minor for entry in run.server.exchange.ledger}
+    assert spoken == {0: 0, 1: 1}
+    run.kill_learner()
+    run.begin()
+    run.turn_until(lambda: run.learner.environment_steps >= 600)
+    newer.send_signal(signal.SIGKILL)
+    newer.wait()
+    run.start("1")
+    run.turn_until(lambda: len(run.stepped()) == 3)
+    _, report = run.finish()
+    assert report.is_clean, report
+    assert len(report.without_outbox) <= report.environments
+    assert report.processes == 3
 
 
 def test_connections_that_are_cut(lay):

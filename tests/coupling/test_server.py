@@ -92,7 +92,7 @@ def test_another_version_is_refused_with_a_sentence(served):
     _, server, peer = served
     header, message = peer().say(protocol.encode(Header(Kind.HELLO), b"", version=(7, 3)))
     assert header.kind == Kind.REJECT
-    assert "version 7.3 was spoken, this side speaks 1.0" in message.reason
+    assert "version 7.3 was spoken, this side speaks 1.1" in message.reason
     assert server.counts.violations == 1
 
 

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
-from rl_agent.multi_agent import joint
+from coupling.worker.environments import Numbered
+from coupling.worker.multi_agent import space_of_one
+from rl_agent.multi_agent.outcomes import agent_outcomes
 
 __all__ = ["Environments", "ModelController"]
 
@@ -43,9 +46,12 @@ class Environments(VecEnv):
         )
         self._episodes: list[tuple[float, int]] = []
         sees, acts = vector.single_observation_space, vector.single_action_space
-        # as checked for the learners
-        spaces = joint.own_spaces(sees, acts, agents_per_env)  # type: ignore[arg-type]
-        super().__init__(vector.num_envs * agents_per_env, *spaces)
+        if agents_per_env > 1:
+            assert isinstance(sees, Box)
+            assert isinstance(acts, Box)
+            acts = acts.choices if isinstance(acts, Numbered) else space_of_one(acts)
+            sees = space_of_one(sees)
+        super().__init__(vector.num_envs * agents_per_env, sees, acts)
 
     def take_episodes(self) -> list[tuple[float, int]]:
         """Return and length of the episodes completed since the last call."""
@@ -77,9 +83,9 @@ class Environments(VecEnv):
         self._returns[ended] = self._lengths[ended] = 0
         each, cut = np.repeat([ended, truncated & ~terminated], self._agents_per_env, axis=1)
         if self._agents_per_env > 1:
-            _, rewards, gone = joint.unpack(last, self._agents_per_env)
-            rewards = np.where(self._gone, 0.0, rewards)
-            self._gone |= gone
+            paid, gone = agent_outcomes(info, ended, self._agents_per_env)
+            rewards = np.where(self._gone, 0.0, paid.ravel())
+            self._gone |= gone.ravel()
             cut &= ~self._gone  # who reached a terminal state has no value behind it
             self._gone &= ~each
         infos: list[dict[str, Any]] = [{} for _ in each]
@@ -89,12 +95,8 @@ class Environments(VecEnv):
         return self._apart(np.array(observations)), np.array(rewards, np.float32), each, infos
 
     def _apart(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Take joint observations apart, shape (n N, S)."""
-        return (
-            observations
-            if self._agents_per_env == 1
-            else joint.unpack(observations, self._agents_per_env)[0]
-        )
+        """Give every agent a row, shape (n N, S)."""
+        return observations.reshape(-1, observations.shape[-1])
 
     def close(self) -> None:
         """Close the environments."""
@@ -136,10 +138,7 @@ class ModelController:
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Return the model's actions."""
-        own = (
-            observations
-            if self._agents_per_env == 1
-            else joint.unpack(observations, self._agents_per_env)[0]
-        )
+        own = observations.reshape(-1, observations.shape[-1])
         actions = np.asarray(self._model.predict(own, deterministic=self._deterministic)[0])
-        return actions if self._agents_per_env == 1 else actions.reshape(len(observations), -1)
+        several = len(observations), self._agents_per_env, -1
+        return actions if self._agents_per_env == 1 else actions.reshape(several)

@@ -12,7 +12,7 @@ import pytest
 from learners import by_autograd
 
 from rl_agent import AgentConfig, Learner, Policy
-from rl_agent.multi_agent import joint
+from rl_agent.multi_agent.outcomes import agent_outcomes
 from rl_agent.replay import Source
 from rl_agent.replay.refer import Rules
 from rl_agent.saving.checkpoint import read_checkpoint, write_checkpoint
@@ -30,14 +30,6 @@ BOX = gym.spaces.Box(-10.0, 10.0, (S,), np.float32)
 ACTIONS = gym.spaces.Box(-1.0, 1.0, (A,), np.float32)
 
 
-def spaces(agents_per_env):
-    if agents_per_env == 1:
-        return BOX, ACTIONS
-    return joint.joint_observations(BOX, agents_per_env), joint.joint_actions(
-        ACTIONS, agents_per_env
-    )
-
-
 def make_learner(environments=2, agents_per_env=N, **settings):
     usual = {
         "hidden": (6,),
@@ -49,9 +41,7 @@ def make_learner(environments=2, agents_per_env=N, **settings):
         "c_max_scale": 0.3,
     }
     config = AgentConfig(**usual | settings)
-    return Learner(
-        config, *spaces(agents_per_env), agents=environments, seed=3, agents_per_env=agents_per_env
-    )
+    return Learner(config, BOX, ACTIONS, agents=environments, seed=3, agents_per_env=agents_per_env)
 
 
 class Lived:
@@ -63,14 +53,11 @@ class Lived:
         agents, n = np.arange(learner.agents), learner.agents_per_env
         members = len(agents) * n
 
-        def joined(observation, reward, gone):
-            if n == 1:
-                return observation
-            rows = [slice(k * n, k * n + n) for k in agents]
-            return np.stack([joint.pack(observation[own], reward[own], gone[own]) for own in rows])
+        def apart(rows):
+            return rows if n == 1 else rows.reshape(len(agents), n, *rows.shape[1:])
 
-        now, nothing = rng.normal(size=(members, S)).astype(np.float32), np.zeros(members)
-        learner.begin(agents, joined(now, nothing, nothing))
+        now = rng.normal(size=(members, S)).astype(np.float32)
+        learner.begin(agents, apart(now))
         running = [self.fresh(now[k * n : k * n + n]) for k in agents]
         for _ in range(steps):
             learner.act(agents)
@@ -83,10 +70,8 @@ class Lived:
             all_gone = terminated.reshape(-1, n).all(1)
             truncated = ~all_gone & (rng.random(len(agents)) < 0.08)
             ended = all_gone | truncated
-            mean_reward = reward.reshape(-1, n).mean(1) if n > 1 else reward
-            learner.observe(
-                agents, mean_reward, all_gone, truncated, joined(now, reward, terminated)
-            )
+            more = () if n == 1 else (apart(terminated),)
+            learner.observe(agents, apart(reward), all_gone, truncated, apart(now), *more)
             for k, played in enumerate(running):
                 rows = slice(k * n, k * n + n)
                 played["action"].append(action[rows])
@@ -101,7 +86,7 @@ class Lived:
                     self.environments.append(played)
                     running[k] = self.fresh(now[rows])
             if ended.any():
-                learner.begin(agents[ended], joined(now, nothing, nothing)[ended])
+                learner.begin(agents[ended], apart(now)[ended])
             while learner.updates_due():
                 learner.update()
 
@@ -271,11 +256,12 @@ def test_shares_and_means_are_over_experiences(lived):
 def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
     """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the indices: beta falls."""
     learner = make_learner(environments=1, replay="refer", far_policy_target=0.1, buffer_size=200)
-    sent = lambda gone: joint.pack(np.ones((N, S)), np.zeros(N), gone)[None]  # noqa: E731
-    learner.begin([0], sent([0] * N))
+    seen = np.ones((1, N, S))
+    learner.begin([0], seen)
     for step in range(1, 101):
         learner.act([0])
-        learner.observe([0], [0.0], [False], [step == 100], sent([step >= 20, step >= 20, 0]))
+        gone = [[step >= 20, step >= 20, False]]
+        learner.observe([0], np.zeros((1, N)), [False], [step == 100], seen, gone)
     memory = learner.memory
     here = learner.memory.storage.experiences()
     assert len(here) == 140
@@ -456,12 +442,12 @@ def test_an_agent_that_ended_moves_nothing():
 
 def test_counters_and_records_are_of_environments():
     learner = make_learner(environments=1, replay="refer")
-    sent = lambda rewards, ended: joint.pack(np.ones((N, S)), rewards, ended)[None]  # noqa: E731
-    learner.begin([0], sent([0.0] * N, [0] * N))
+    seen = np.ones((1, N, S))
+    learner.begin([0], seen)
     rewards = [[1.0, 2.0, 3.0], [1.0, 5.0, 0.0], [4.0, 7.0, 0.5]]
     for step, reward in enumerate(rewards):
-        assert learner.act([0]).shape == (1, N * A)
-        learner.observe([0], [np.mean(reward)], [step == 2], [False], sent(reward, [0, 1, 0]))
+        assert learner.act([0]).shape == (1, N, A)
+        learner.observe([0], [reward], [step == 2], [False], seen, [[False, True, False]])
     (record,) = learner.finished_episodes()
     assert (record.agent, record.length, record.terminated) == (0, 3, True)
     # what the second is sent later is ignored
@@ -487,9 +473,9 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
     one.policy().save(tmp_path / "policy")
     policy = Policy.load(tmp_path / "policy")
     seen = np.random.default_rng(0).normal(size=(4, N, S)).astype(np.float32)
-    sent = np.stack([joint.pack(of, np.ones(N), np.zeros(N)) for of in seen])
-    actions, _ = policy.act(sent, policy.initial_state(4), deterministic=True)
-    assert actions.shape == (4, N * A)
+    actions, _ = policy.act(seen, policy.initial_state(4), deterministic=True)
+    assert actions.shape == (4, N, A)
+    np.testing.assert_allclose(policy.act(seen[0])[0], actions[0], atol=1e-6)
     weights = one.algorithm.weights.astype(float)
     each = [
         outputs_of(one, weights, own.astype(float), k % N)[1:]
@@ -519,17 +505,16 @@ def test_discrete_actions_of_a_multi_agent_environment():
     config = AgentConfig(
         policy="boltzmann", hidden=(6,), batch_size=8, buffer_size=64, learning_starts=16
     )
-    box, actions = joint.joint_observations(BOX, N), joint.joint_actions(own, N)
-    learner = Learner(config, box, actions, agents=3, seed=0, agents_per_env=N)
+    learner = Learner(config, BOX, own, agents=3, seed=0, agents_per_env=N)
     agents, no = np.arange(3), np.zeros(3, bool)
-    sent = np.zeros((3, box.shape[0]), np.float32)
+    sent = np.zeros((3, N, S), np.float32)
     learner.begin(agents, sent)
     for step in range(12):
         sampled = learner.act(agents)
-        assert sampled.shape == (3, N)
-        assert all(actions.contains(row.astype(int)) for row in sampled)
-        one_left = np.tile(joint.pack(np.zeros((N, S)), np.ones(N), [step % 6 > 2, 0, 0]), (3, 1))
-        learner.observe(agents, np.ones(3), no, no | (step % 6 == 5), one_left)
+        assert sampled.shape == (3, N, 1)
+        assert all(own.contains(int(number)) for number in sampled.ravel())
+        one_left = np.tile([step % 6 > 2, False, False], (3, 1))
+        learner.observe(agents, np.ones((3, N)), no, no | (step % 6 == 5), sent, one_left)
         if step % 6 == 5:
             learner.begin(agents, sent)
         while learner.updates_due():
@@ -539,38 +524,40 @@ def test_discrete_actions_of_a_multi_agent_environment():
     assert np.isfinite(learner.algorithm.weights).all()
 
 
-def test_what_joins_is_taken_apart():
-    rng = np.random.default_rng(0)
-    observations, rewards, ended = (
-        rng.normal(size=(2, N, S)),
-        rng.normal(size=(2, N)),
-        rng.random((2, N)) < 0.5,
-    )
-    sent = np.stack(
-        [joint.pack(*parts) for parts in zip(observations, rewards, ended, strict=True)]
-    )
-    assert all(
-        joint.joint_observations(gym.spaces.Box(-9, 9, (S,)), N).contains(row) for row in sent
-    )
-    for found, expected in zip(joint.unpack(sent, N), (observations, rewards, ended), strict=True):
-        np.testing.assert_allclose(found, expected.reshape(found.shape), rtol=1e-6)
-    own = joint.own_spaces(joint.joint_observations(BOX, N), joint.joint_actions(ACTIONS, N), N)
-    assert own == (BOX, ACTIONS)
+def test_what_each_agent_got_is_found_in_the_infos_of_its_last_action():
+    """Of the second environment, which began again, in those of its last step; the third failed."""
+    mine = {"agent_rewards": np.arange(6.0).reshape(3, 2), "agent_ended": np.zeros((3, 2), bool)}
+    last = {"agent_rewards": np.full((3, 2), -1.0), "agent_ended": np.ones((3, 2), bool)}
+    over = np.array([False, True, False])
+    rewards, ended = agent_outcomes(mine | {"final_info": last}, over, 2)
+    np.testing.assert_array_equal(rewards, [[0.0, 1.0], [-1.0, -1.0], [4.0, 5.0]])
+    np.testing.assert_array_equal(ended, [[False] * 2, [True] * 2, [False] * 2])
+    rewards, ended = agent_outcomes({"failed": ["it", "it", "it"]}, over, 2)
+    assert not rewards.any()
+    assert not ended.any()
 
 
-def refuse(message, *, settings=None, agents_per_env=N, box=None):
+def refuse(message, **settings):
     with pytest.raises(ValueError, match=message):
-        Learner(
-            AgentConfig(**settings or {}),
-            box or spaces(agents_per_env)[0],
-            spaces(agents_per_env)[1],
-            agents=2,
-            seed=0,
-            agents_per_env=agents_per_env,
-        )
+        Learner(AgentConfig(**settings), BOX, ACTIONS, agents=2, seed=0, agents_per_env=N)
 
 
 def test_what_does_not_fit_several_agents_is_one_sentence():
-    refuse("not of 3 agents in an environment", box=joint.joint_observations(BOX, N + 1))
-    refuse("ddpg learns from one agent in an environment", settings={"algorithm": "ddpg"})
-    refuse("samples single agents", settings={"replay": "none", "sampler": "rank"})
+    refuse("ddpg learns from one agent in an environment", algorithm="ddpg")
+    refuse("samples single agents", replay="none", sampler="rank")
+
+
+def test_arrays_without_the_axis_of_agents_are_refused():
+    learner, seen = make_learner(environments=1), np.zeros((1, N, S))
+    with pytest.raises(ValueError, match=rf"shape \(1, {N * S}\), expected \(1, {N}, {S}\)"):
+        learner.begin([0], seen.reshape(1, -1))
+    learner.begin([0], seen)
+    learner.act([0])
+    with pytest.raises(ValueError, match=rf"rewards have shape \(1,\), expected \(1, {N}\)"):
+        learner.observe([0], [0.0], [False], [False], seen)
+    with pytest.raises(ValueError, match=rf"agent_ended has shape \(1,\), expected \(1, {N}\)"):
+        learner.observe([0], np.zeros((1, N)), [False], [False], seen, [False])
+    with pytest.raises(ValueError, match="agent 0 sent a reward that is not finite"):
+        learner.observe([0], np.full((1, N), np.nan), [False], [False], seen)
+    with pytest.raises(ValueError, match=rf"takes shape \(n, {N}, {S}\) or \({N}, {S}\)"):
+        learner.policy().act(seen.reshape(1, -1))

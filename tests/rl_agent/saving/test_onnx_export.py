@@ -5,7 +5,6 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rl_agent import AgentConfig, Learner
-from rl_agent.multi_agent.joint import joint_actions, joint_observations, pack
 from rl_agent.saving.onnx_export import export_onnx, largest_difference
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -91,16 +90,26 @@ def test_every_kind_of_policy_acts_as_here(algorithm, settings, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policies", ["shared", "own"])
-def test_rows_are_agents_of_a_multi_agent_task(policies, tmp_path):
-    spaces = joint_observations(OBSERVATIONS, 3), joint_actions(ACTIONS, 3)
-    policy = learner_of("vracer", *spaces, agents_per_env=3, policies=policies).policy()
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"policies": "shared"},
+        {"policies": "own"},
+        {"policies": "own", "network": "lstm", "window": 3, "previous_action": True},
+        {"actions": CHOICES, "policy": "boltzmann"},
+    ],
+)
+def test_the_agents_of_a_multi_agent_task_are_an_axis(settings, tmp_path):
+    policy = learner_of("vracer", agents_per_env=3, **settings).policy()
     export_onnx(policy, tmp_path / "policy.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     seen = np.random.default_rng(1).normal(size=(4, 3, 3)).astype(np.float32)
-    joint = np.stack([pack(each, np.zeros(3), np.zeros(3)) for each in seen])
-    action, _ = rows_of(session, seen.reshape(12, 3), None)
-    np.testing.assert_allclose(action.reshape(4, 6), policy.act(joint)[0], atol=1e-5)
+    state = policy.initial_state(4) if policy.state_size else None
+    action, _ = rows_of(session, seen, state)
+    expected, _ = policy.act(seen)
+    np.testing.assert_allclose(action.reshape(expected.shape), expected, atol=1e-5)
+    assert action.shape[:2] == (4, 3)
+    assert largest_difference(policy, tmp_path / "policy.onnx") < 1e-5
 
 
 def test_a_file_of_another_policy_is_told_apart(tmp_path):

@@ -12,9 +12,9 @@ from meadow import Meadow
 
 from coupling.errors import ConfigError
 from coupling.worker.environments import describe_task, make_vector
-from coupling.worker.multi_agent import JointEnv
+from coupling.worker.multi_agent import MultiAgentEnv
 from rl_agent import Learner
-from rl_agent.multi_agent.joint import unpack
+from rl_agent.multi_agent.outcomes import agent_outcomes
 
 MEADOW = "parallel:meadow"
 
@@ -25,45 +25,60 @@ def test_what_an_environment_calls_its_world_is_no_number_of_agents(env, agents)
     assert describe_task(env, {} if env == MEADOW else {"preset": "quick"}).agents_per_env == agents
 
 
-def test_a_multi_agent_environment_is_stepped_as_one_agent():
-    env = JointEnv(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
+def test_a_multi_agent_environment_has_an_axis_of_agents():
+    env = MultiAgentEnv(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
     twin = Meadow(count=3, max_cycles=5, leaver="cow_1")
-    assert (env.joint_agents, env.episode_steps) == (3, 5)
-    joint, _ = env.reset(seed=4)
+    assert (env.agents_per_env, env.episode_steps) == (3, 5)
+    assert (env.observation_space.shape, env.action_space.shape) == ((3, 2), (3, 1))
+    observations, _ = env.reset(seed=4)
     twin.reset(seed=4)
     rng = np.random.default_rng(0)
     for number in range(1, 6):
-        assert env.observation_space.contains(joint)
+        assert env.observation_space.contains(observations)
         action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
-        joint, reward, terminated, truncated, _ = env.step(action)
-        seen, rewards, *_ = twin.step({name: action[[int(name[-1])]] for name in twin.agents})
-        observations, own, gone = unpack(joint[None], 3)
-        np.testing.assert_array_equal(gone, [False, number >= 3, False])
+        observations, reward, terminated, truncated, infos = env.step(action)
+        seen, rewards, *_ = twin.step({name: action[int(name[-1])] for name in twin.agents})
+        np.testing.assert_array_equal(infos["agent_ended"], [False, number >= 3, False])
         for name, of in seen.items():
             np.testing.assert_array_equal(observations[int(name[-1])], of.ravel())
         np.testing.assert_allclose(
-            own, [rewards.get(name, 0.0) for name in twin.possible_agents], rtol=1e-6
+            infos["agent_rewards"],
+            [rewards.get(name, 0.0) for name in twin.possible_agents],
+            rtol=1e-6,
         )
         assert reward == pytest.approx(sum(rewards.values()) / 3)
         assert (terminated, truncated) == (False, number == 5)
 
 
 def test_a_multi_agent_environment_whose_agents_have_all_ended_is_terminated():
-    env = JointEnv(Meadow, {"leaver": ("cow_0", "cow_1")})
+    env = MultiAgentEnv(Meadow, {"leaver": ("cow_0", "cow_1")})
     env.reset(seed=0)
-    ends = [env.step(np.zeros(2, np.float32))[2:4] for _ in range(3)]
+    ends = [env.step(np.zeros((2, 1), np.float32))[2:4] for _ in range(3)]
     assert ends == [(False, False), (False, False), (True, False)]
 
 
 def test_discrete_actions_travel_as_numbers():
     task = describe_task(MEADOW, {"count": 3, "discrete": True, "max_cycles": 7})
     assert (task.agents_per_env, task.episode_steps) == (3, 7)
-    assert task.action_space == gym.spaces.MultiDiscrete([3, 3, 3])
-    assert task.action_bounds == ([0.0] * 3, [2.0] * 3)
+    assert task.action_space == gym.spaces.Discrete(3)
+    assert task.action_bounds == ([0.0], [2.0])
     vector = make_vector(MEADOW, {"count": 3, "discrete": True}, 2)
-    start = unpack(vector.reset(seed=[0, 1])[0], 3)[0][:, 0]
-    end = unpack(vector.step(np.array([[0.0, 1.2, 2.0], [2.0, 0.4, 1.0]]))[0], 3)[0][:, 0]
-    np.testing.assert_allclose(end - start, 0.3 * np.array([-1, 0, 1, 1, -1, 0]), atol=1e-6)
+    start = vector.reset(seed=[0, 1])[0][..., 0]
+    end = vector.step(np.array([[0.0, 1.2, 2.0], [2.0, 0.4, 1.0]])[..., None])[0][..., 0]
+    np.testing.assert_allclose(end - start, 0.3 * np.array([[-1, 0, 1], [1, -1, 0]]), atol=1e-6)
+
+
+def test_the_rewards_of_agents_whose_environment_begins_again_are_those_of_its_last_action():
+    vector = make_vector(MEADOW, {"max_cycles": 2}, 2)
+    place = vector.reset(seed=[0, 1])[0][..., 0]
+    for _ in range(2):
+        seen, _, _, truncated, infos = vector.step(np.full((2, 2, 1), 0.5))
+        place = place + 0.15
+    assert truncated.all()
+    assert not np.allclose(seen[..., 0], place)
+    rewards, ended = agent_outcomes(infos, truncated, 2)
+    np.testing.assert_allclose(rewards, -np.abs(place), rtol=1e-6)
+    assert not ended.any()
 
 
 @pytest.mark.parametrize(
@@ -82,14 +97,14 @@ def test_what_cannot_be_a_multi_agent_environment_is_one_sentence(env, options, 
 
 
 def test_an_agent_that_is_cut_short_alone_is_refused():
-    env = JointEnv(Meadow, {"cut": "cow_1"})
+    env, nothing = MultiAgentEnv(Meadow, {"cut": "cow_1"}), np.zeros((2, 1), np.float32)
     env.reset(seed=0)
-    env.step(np.zeros(2, np.float32))
-    env.step(np.zeros(2, np.float32))
+    env.step(nothing)
+    env.step(nothing)
     with pytest.raises(
         RuntimeError, match="cow_1 is truncated while others of its environment continue"
     ):
-        env.step(np.zeros(2, np.float32))
+        env.step(nothing)
 
 
 def test_pettingzoo_that_is_not_there_is_named_with_how_to_have_it(monkeypatch):
