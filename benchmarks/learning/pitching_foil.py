@@ -2,12 +2,11 @@
 
     python benchmarks/learning/pitching_foil.py search     # resumable; ten minutes of one core
     python benchmarks/learning/pitching_foil.py evaluate   # what cases/baselines.py ships, on test episodes
-    python benchmarks/learning/pitching_foil.py keep FILE  # of `flowsim evaluate RUN --episodes 10 --json > FILE`
     python benchmarks/learning/pitching_foil.py page       # the table and the picture of docs/pitching_foil.md
 
 The feedback is that of lift, the lift of the action before, angle and angular velocity. A cross-entropy search plays
 every candidate of a generation in the same episodes for validation, each in a flow of its own. Raw results:
-benchmarks/results/pitching_foil/.
+benchmarks/results/pitching_foil/; trainings are of train_seeds.py, in benchmarks/results/pitching_foil_quick.parquet.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
+from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import Row, read  # noqa: E402
 from cases.baselines import LinearController  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
@@ -35,7 +37,7 @@ from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "pitching_foil"
+RESULTS = STUDIES / "pitching_foil"
 TASK, PRESET = "flowsim/PitchingFoil-v0", "quick"
 OBSERVED = (0, 3, 1, 2)
 """Deviation of C_L, the one of the action before, angle, angular velocity."""
@@ -97,23 +99,16 @@ def evaluate(file: Path) -> None:
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
-def keep(evaluation: Path, file: Path) -> None:
-    """Keep what `flowsim evaluate` says of a trained agent; it plays the same test episodes."""
-    found = json.loads(evaluation.read_text())
-    kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
-
-
-def table(kept: dict[str, Any], trained: dict[str, Any] | None) -> str:
-    """Return a row for each baseline and one for the trained agent, in Markdown."""
+def table(kept: dict[str, Any], trained: list[Row]) -> str:
+    """Return a row for each baseline and one for the trained agents, in Markdown."""
     zero = kept["found"]["zero"]["mean_return"]
     lines = [
         "| controller | return | cost against no control | C_D | C_L | angle of attack | pitch power |",
         "| --- |" + " --: |" * 6,
     ]
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    if trained is not None:
-        rows["trained, one seed"] = trained["found"]
+    if trained:
+        rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
     for name, result in rows.items():
         low, high = result["ci95"]
         cells = [
@@ -180,8 +175,7 @@ def picture(number: int = 0) -> Figure:
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("search", "evaluate", "keep", "page"))
-    parser.add_argument("file", type=Path, nargs="?", help="of keep")
+    parser.add_argument("command", choices=("search", "evaluate", "page"))
     parser.add_argument("--generations", type=int, default=10)
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -189,12 +183,9 @@ def main() -> None:
         search(options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
         evaluate(RESULTS / "evaluate.json")
-    elif options.command == "keep":
-        keep(options.file, RESULTS / "trained.json")
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
-        file = RESULTS / "trained.json"
-        trained = json.loads(file.read_text()) if file.exists() else None
+        trained = read(STUDIES / "pitching_foil_quick.parquet")
         page = ROOT / "docs" / "pitching_foil.md"
         fill_in(page, "learning/pitching_foil", "baselines", table(kept, trained))
         save_plot(picture(), ROOT / "docs" / "images" / "pitching_foil.png")

@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.drag_tasks import of_seeds  # noqa: E402
+from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
@@ -71,10 +71,9 @@ def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
     lines = ["| controller | return | Nu | Nu against no control |", "| --- | --: | --: | --: |"]
     zero = kept["found"]["zero"]["measures"]["Nu"]["mean"]
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    for who, seeds in trained.items():
-        if seeds:
-            many = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
-            rows[f"{who}, {many}"] = of_seeds(seeds)
+    for who, of_preset in trained.items():
+        if of_preset:
+            rows[f"{who}, {seeds(of_preset)}"] = of_seeds(of_preset)
     for name, result in rows.items():
         low, high = result["ci95"]
         found = result["measures"]["Nu"]
