@@ -297,7 +297,7 @@ NAMED: dict[str, dict[str, Controller]] = {
     "flowsim/PitchingFoil-v0": {
         # of the deviation of the lift, the one before, angle, angular velocity: proportional and derivative feedback
         # of the lift that lets the angle return, from a cross-entropy search (benchmarks/learning/pitching_foil.py)
-        "linear_feedback": LinearController((0, 3, 1, 2), (0.43, -0.37, -0.42, -0.63)),
+        "linear_feedback": LinearController((0, 3, 1, 2), (0.5, -0.42, -0.49, -0.64)),
     },
     "flowsim/RayleighBenard-v0": {
         "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=5.0, damping=-5.0),
