@@ -233,7 +233,7 @@ def fill_pages() -> None:
         kept = json.loads((RESULTS / f"{task}_evaluate.json").read_text())
         trained = read(STUDIES / f"{task}_quick.parquet")
         fill_in(ROOT / "docs" / page, "learning/drag_tasks", "baselines", table(kept, trained))
-        if task in LEARNERS:
+        if (STUDIES / f"{task}_learners.parquet").exists():
             fill_in(
                 ROOT / "docs" / page, "learning/drag_tasks", "learners",
                 table_of_learners(task, kept),
