@@ -25,6 +25,20 @@ def test_what_an_environment_calls_its_world_is_no_number_of_agents(env, agents)
     assert describe_task(env, {} if env == MEADOW else {"preset": "quick"}).agents_per_env == agents
 
 
+@pytest.mark.parametrize(
+    ("env", "agents"),
+    [("parallel:cases.swimmer_school.env", 4), ("parallel:cases.rayleigh_benard.env", 10)],
+)
+def test_environments_that_step_in_one_batch_have_their_agents(env, agents):
+    """They were once learned from as one agent that observes and commands all."""
+    task = describe_task(env, {"preset": "quick"})
+    vector = make_vector(env, {"preset": "quick"}, 2)
+    seen, _ = vector.reset(seed=[0, 1])
+    vector.close()
+    assert task.agents_per_env == agents
+    assert seen.shape == (2, agents, *task.observation_space.shape)
+
+
 def test_a_multi_agent_environment_has_an_axis_of_agents():
     env = MultiAgentEnv(Meadow, {"count": 3, "max_cycles": 5, "leaver": "cow_1"})
     twin = Meadow(count=3, max_cycles=5, leaver="cow_1")
