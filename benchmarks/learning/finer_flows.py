@@ -1,0 +1,157 @@
+"""Do agents that were trained in coarse flows keep their gain in finer ones? Those that come with the package.
+
+    python benchmarks/learning/finer_flows.py evaluate          # all that are missing; half an hour of two cores
+    python benchmarks/learning/finer_flows.py evaluate jets     # those of one agent
+    python benchmarks/learning/finer_flows.py page              # docs/studies/finer_flows.md and its picture
+
+At each resolution the agent, the best baseline of its task and no control play the same held-out episodes, from states
+of the flow that develops at that resolution. Nothing is trained again. Raw results: benchmarks/results/finer_flows/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.pages import fill_in, save_plot  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from coupling.evaluation.evaluate import baselines_of  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.policies import load_controller  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
+
+RESULTS = STUDIES / "finer_flows"
+PAGE = ROOT / "docs" / "studies" / "finer_flows.md"
+AGENTS = ROOT / "coupling" / "agents"
+EPISODES = 10
+
+
+class Study(NamedTuple):
+    """At how many cells per D an agent is evaluated, the first of which it was trained at, and beside which baseline.
+
+    What counts is the mean of a measure, or the return of an episode.
+    """
+
+    cells: tuple[int, ...]
+    baseline: str
+    counts: str
+
+
+PLAN = {
+    "rotating": Study((12, 18, 24), "feedback", "net power"),
+    "pinball": Study((12, 18, 24), "boat_tailing", "net power"),
+    "jets": Study((20, 40), "opposition", "net power"),
+    "foil": Study((32, 48, 64), "linear_feedback", "return"),
+}
+
+
+def value(found: dict[str, Any], counts: str) -> float:
+    """Return what counts of an evaluation."""
+    return float(found["mean_return"] if counts == "return" else found["measures"][counts]["mean"])
+
+
+def evaluate(name: str) -> None:
+    """Play the episodes at each resolution that is missing, and keep what they gave."""
+    file = RESULTS / f"{name}.json"
+    found: dict[str, Any] = json.loads(file.read_text())["found"] if file.exists() else {}
+    folder, study = RunFolder(AGENTS / name), PLAN[name]
+    config = folder.config()
+    for cells in study.cells:
+        if str(cells) in found:
+            continue
+        options = config.env_options | {"cells_per_diameter": cells}
+        shipped = baselines_of(config.env, options, EVALUATION_SEED)
+        controllers = {
+            "zero": shipped["zero"],
+            study.baseline: shipped[study.baseline],
+            "trained": load_controller(folder, deterministic=True, seed=EVALUATION_SEED),
+        }
+        played = {}
+        with EvaluationPool(config.env, options) as pool:
+            for who, controller in controllers.items():
+                played[who] = pool.play(
+                    controller, EPISODES, EVALUATION_SEED, lambda over, actions: None
+                ).summary()
+                counted = value(played[who], study.counts)
+                print(f"{name}, {cells} cells, {who}: {study.counts} {counted:.4f}", flush=True)
+        found[str(cells)] = played | {"machine": machine()} | provenance()
+        kept = {"agent": name, "env": config.env, "episodes": EPISODES, "found": found}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps(kept, indent=1).encode())
+
+
+def read_kept() -> dict[str, dict[str, Any]]:
+    """Return what is kept of each agent, by its resolution."""
+    files = {name: RESULTS / f"{name}.json" for name in PLAN}
+    return {
+        name: json.loads(file.read_text())["found"] for name, file in files.items() if file.exists()
+    }
+
+
+def change(played: dict[str, Any], who: str, counts: str) -> float:
+    """Return by how much, in per cent, what counts is changed against no control."""
+    return 100.0 * (value(played[who], counts) / value(played["zero"], counts) - 1.0)
+
+
+def table(kept: dict[str, dict[str, Any]]) -> str:
+    """Return a row for each agent and resolution, in Markdown."""
+    lines = [
+        "| agent | cells per D | what counts | no control | best baseline | | trained | |",
+        "| --- | --: | --- | --: | --: | --: | --: | --: |",
+    ]
+    for name, by_cells in kept.items():
+        study = PLAN[name]
+        for cells, played in by_cells.items():
+            numbers = [f"{value(played['zero'], study.counts):.3f}"]
+            for who in (study.baseline, "trained"):
+                changed = change(played, who, study.counts)
+                numbers += [f"{value(played[who], study.counts):.3f}", f"{changed:+.1f} %"]
+            lines.append(f"| `{name}` | {cells} | {study.counts} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+def picture(kept: dict[str, dict[str, Any]]) -> Figure:
+    """Return what is saved against the resolution, a panel an agent."""
+    figure = Figure(figsize=(2.4 * len(kept), 2.6), layout="constrained")
+    for axis, (name, by_cells) in zip(figure.subplots(1, len(kept)), kept.items(), strict=True):
+        study, cells = PLAN[name], [int(key) for key in by_cells]
+        for who, style in (("trained", "o-"), (study.baseline, "s--")):
+            saved = [-change(played, who, study.counts) for played in by_cells.values()]
+            axis.plot(cells, saved, style, label=who.replace("_", " "))
+        axis.set(title=name, xlabel="cells per D", xticks=cells)
+        axis.set_ylim(bottom=0.0)
+        axis.legend(frameon=False, fontsize="small")
+    figure.axes[0].set_ylabel("saved against no control, %")
+    return figure
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("evaluate", "page"))
+    parser.add_argument("agents", nargs="*", metavar="agent", help=", ".join(PLAN))
+    options = parser.parse_args()
+    if unknown := set(options.agents) - set(PLAN):
+        parser.error(f"no study of {', '.join(unknown)}; there are {', '.join(PLAN)}")
+    if options.command == "evaluate":
+        for name in options.agents or PLAN:
+            evaluate(name)
+        return
+    kept = read_kept()
+    fill_in(PAGE, "learning/finer_flows", "results", table(kept))
+    save_plot(picture(kept), PAGE.parent / "images" / "finer_flows.png")
+
+
+if __name__ == "__main__":
+    main()
