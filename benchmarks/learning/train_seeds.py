@@ -1,6 +1,5 @@
 """Train a preset with several seeds through the service, and keep curves and evaluations.
 
-    python benchmarks/learning/train_seeds.py d_cylinder_wake/sketch --steps 350000 --episodes 96
     python benchmarks/learning/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
     python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 5 --mean-only --name demo_seeds
     python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 1 --name trial \
