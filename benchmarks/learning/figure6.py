@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.methods import Panel, draw_on_page, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
@@ -251,6 +252,8 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                 parts.append(CAPTION)
             parts += ["\n".join(table(methods)), *_as_part(on_the_way(methods))]
             parts += _as_part(differences(methods))
+            if suite.contrasts:
+                parts += ["\n".join(contrast_table(suite, by_task(methods)))]
         if name == COMPARED:
             parts.append(CLAIMED.format(seeds=suite.seeds) + "\n\n" + claims(methods))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
