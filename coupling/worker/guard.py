@@ -129,6 +129,13 @@ def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
     raise FailureError(f"the observation of its {name}() {_too_much(numbers[at])}: {number}")
 
 
+def _fine_rows(numbers: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return which rows are numbers that can be learned from; none where the shape is another one."""
+    if numbers.shape != shape or numbers.dtype.kind not in "fiub":
+        return np.zeros(shape[0], bool)
+    return np.asarray((np.abs(numbers) <= LARGEST_NUMBER).reshape(shape[0], -1).all(axis=1))
+
+
 def _too_much(number: Any) -> str:
     if np.isfinite(number):
         return f"is beyond the {LARGEST_NUMBER:g} that can be learned from"
@@ -383,10 +390,13 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise FailureError(f"its step() gave what is no batch: {error}") from error
         kept = self._last.copy()
-        for index in range(self.num_envs):
+        # rows are checked together; one by one only those of which something is to be said, or that ended
+        healthy = self._failures == ""
+        fine = healthy & _fine_rows(rows, kept.shape) & _fine_rows(paid, paid.shape)
+        fine[ends] = False
+        kept[fine] = rows[fine]
+        for index in map(int, np.flatnonzero(healthy & ~fine)):
             try:
-                if self._failures[index]:
-                    continue
                 for reward in paid[index]:
                     checked_reward(reward)
                 if index in ends:

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from gymnasium import spaces
-from wild import NESTED_ACTIONS, NESTED_SEEN, Wild
+from wild import NESTED_ACTIONS, NESTED_SEEN, SpoiledBatch, Wild
 
 from cases.baselines import ZeroController
 from coupling.errors import ConfigError, RunError
@@ -20,7 +20,7 @@ from coupling.worker.environments import (
     make_single,
     make_vector,
 )
-from coupling.worker.guard import FailureError, failures_of, reset_failures_of
+from coupling.worker.guard import FailureError, GuardedBatch, failures_of, reset_failures_of
 from coupling.worker.spaces import flat_actions, flat_observations
 
 STAY = np.zeros((2, 1), np.float32)
@@ -69,6 +69,27 @@ def test_a_step_that_goes_wrong_costs_its_episode_alone(what, sentence):
         *_, terminated, truncated, infos = vector.step(STAY)
         assert not any(failures_of(infos, 2))
         assert not (terminated | truncated).any()
+
+
+def test_each_environment_of_a_batch_is_checked_by_itself():
+    batch = GuardedBatch(SpoiledBatch)
+    batch.reset(seed=0)
+    observations, rewards, terminated, _, infos = batch.step(np.zeros((6, 1), np.float32))
+    sentences = [
+        "",
+        r"the observation of its step\(\) is not finite: number 0 of 2 is nan .*",
+        r"the observation of its step\(\) is beyond .* number 1 of 2 is -1e\+39 .*",
+        r"the reward of its step\(\) is not finite: inf .*",
+        r"the observation of its step\(\) is not finite: number 0 of 2 is nan .*",
+        "",
+    ]
+    for reason, sentence in zip(failures_of(infos, 6), sentences, strict=True):
+        assert re.fullmatch(sentence, reason), reason
+    np.testing.assert_array_equal(rewards, [1.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(terminated, [False] * 5 + [True])
+    kept = np.zeros((6, 2))  # those that failed have the observation before
+    kept[[0, 5]] = 1.0
+    np.testing.assert_array_equal(observations, kept)
 
 
 def test_an_array_of_one_number_is_a_reward():

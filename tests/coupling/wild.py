@@ -180,6 +180,29 @@ class NestedBatch(VectorEnv):
         return self.observation_space.sample(), paid, no, ended, {"final_obs": last}
 
 
+class SpoiledBatch(VectorEnv):
+    """Six environments whose step gives, in turn, what is good, a NaN, a large number, no reward, and two ends."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs=6):
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = SEEN, BOX
+        self.observation_space = batch_space(SEEN, num_envs)
+        self.action_space = batch_space(BOX, num_envs)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros((6, 2)), {}
+
+    def step(self, actions):
+        seen, paid = np.full((6, 2), 1.0), np.ones(6)
+        seen[1, 0], seen[2, 1], paid[3] = np.nan, -1e39, np.inf
+        last = np.full(6, None, object)
+        last[4], last[5] = np.array([np.nan, 2.0]), np.array([2.0, 2.0])
+        ended = np.arange(6) > 3
+        return seen, paid, ended, np.zeros(6, bool), {"final_obs": last}
+
+
 class Spaces(gym.Env):
     """An environment of these spaces."""
 
