@@ -6,7 +6,8 @@
     python benchmarks/speed/against.py --page       # only the table, from what is kept
 
 Each run is ``flowsim bench PART --json`` of the other checkout and then of this one, or the other way round, in the
-environment of this interpreter. A row's ratio is that of its speed here over its speed there; kept are all of them.
+environment of this interpreter; learners take short turns (in_turns.py).
+A row's ratio is that of its speed here over its speed there; kept are all of them.
 Parts that are not measured again keep their rows, with the commit that these were measured on.
 """
 
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.speed.in_turns import CASES, row_of  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
 
@@ -35,17 +37,16 @@ LONGEST = 1800.0  # seconds that one bench may take
 SPEED = {
     "solver": "cells_per_second",
     "tasks": "actions_per_second",
-    "learner": "updates_per_second",
+    "learner": "updates_per_processor_second",
     "coupling": "round_trips_per_second",
 }
 NAMES = {
     "solver": ("nx", "ny", "batch", "threads", "dtype", "busy"),
     "tasks": ("task", "threads"),
-    "learner": ("algorithm", "network", "batch", "observation", "action", "sampler"),
     "coupling": ("agents", "processes", "transport", "curve", "learning", "step_ms"),
 }
 """What tells the rows of a part from each other; where a row says nothing of it, OLD does."""
-OLD = {"sampler": "uniform", "busy": 0}
+OLD = {"busy": 0}
 FORMER = {
     "d_cylinder_wake/quick": "d_cylinder_wake/sketch",
     "d_cylinder_wake at 16": "d_cylinder_wake/quick",
@@ -83,6 +84,8 @@ def _word(row: dict[str, Any], key: str) -> str:
 
 def compare(other: Path, part: str, runs: int) -> list[dict[str, Any]]:
     """Return the rows that both have, with their speeds in each of the runs, the other's first."""
+    if part == "learner":
+        return [row_of(case, other, ROOT) for case in CASES]
     pairs = []
     for run in range(runs):
         print(f"{part}: run {run + 1} of {runs}", flush=True)
