@@ -31,22 +31,21 @@ CASES = (
     ("td3", "mlp", 17, 6, "ero"),
 )
 """Algorithm, network, sizes of observation and action, sampler."""
-FILLED = {"buffer_size": 2**15, "learning_starts": 2**14}
-SAMPLED = {"replay": "none", "batch_size": 128}
 Case = tuple[str, str, int, int, str]
 
 
 def serve(algorithm: str, network: str, observation: str, action: str, sampler: str) -> None:
     """Make a learner warm; then, for each line with a number, update as often, and say how long that took."""
     try:
-        from coupling.bench.learner import warm_learner
+        from coupling.bench.learner import FILLED, warm_learner
     except ModuleNotFoundError:  # before the packages had rooms
-        from rl_agent.bench import warm_learner  # type: ignore[import-not-found,no-redef]
+        from rl_agent.bench import FILLED, warm_learner  # type: ignore[import-not-found,no-redef]
     from rl_agent.config import AgentConfig
 
-    settings: dict[str, Any] = FILLED | (SAMPLED if sampler != "uniform" else {})
-    named: dict[str, Any] = {"algorithm": algorithm, "network": network, "sampler": sampler}
-    config = AgentConfig(**named, threads=1, **settings)
+    settings: dict[str, Any] = {"algorithm": algorithm, "network": network, "sampler": sampler}
+    if sampler != "uniform":
+        settings["replay"] = "none"
+    config = AgentConfig(**settings, threads=1, **FILLED)
     learner = warm_learner(config, int(observation), int(action))
     for line in sys.stdin:
         began = time.process_time()
