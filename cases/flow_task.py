@@ -21,6 +21,7 @@ from flowsim import Contact, Jet, Sides, Simulation, Temperature
 from flowsim.bodies import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.render.fields import Outline, Scene, outline
+from flowsim.render.units import DIAMETERS, Units
 
 Generators = Mapping[int, np.random.Generator]
 """The generators of some simulations of a batch, by their numbers."""
@@ -81,8 +82,8 @@ class FlowTask(ABC, Generic[OptionsT]):
     """x0, x1, y0, y1 within which every body that is an agent must stay; checked after every solver step."""
     choices: ClassVar[Sequence[Sequence[float]] | None] = None
     """Commands of each discrete action; None: the action is the commands, each from -1 to 1."""
-    length: ClassVar[str] = "D"
-    """Name of the unit of length."""
+    units: ClassVar[Units] = DIAMETERS
+    """What the units are called in pictures."""
     agent_name: ClassVar[str] = "agent"
     """What several agents are called, with a number behind it."""
 
@@ -199,7 +200,7 @@ class FlowTask(ABC, Generic[OptionsT]):
             sensors=np.concatenate([part.places(index) for part in self._sensors]),
             force=next((arrow for arrow in arrows if arrow is not None), None),
             alive_box=self.alive_box,
-            length=self.length,
+            units=self.units,
         )
 
     # --- what follows from it --------------------------------------------------------------------------------------

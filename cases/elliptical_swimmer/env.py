@@ -35,6 +35,7 @@ from cases.loads import BoolArray, FloatArray
 from cases.sensors import Computed, Sensor
 from flowsim import Sides
 from flowsim.render.fields import Scene
+from flowsim.render.units import units_of
 
 BOX = (4.0, 4.0)
 MARGIN = 0.5
@@ -71,7 +72,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
     agent_bodies = (0,)
     failure_reward = -10.0
     alive_box = (MARGIN, BOX[0] - MARGIN, MARGIN, BOX[1] - MARGIN)
-    length = "L"
+    units = units_of("L")
 
     def __init__(self, options: SwimmerOptions, batch: int) -> None:
         super().__init__(options, batch)

@@ -43,6 +43,7 @@ from cases.options import FlowOptions
 from cases.sensors import Computed, History, PastActions, Sensor
 from flowsim import Body, Simulation, polygon
 from flowsim.bodies.foils import naca
+from flowsim.render.units import units_of
 
 BOX = (7.0, 4.0)
 PIVOT = (2.5, 2.0)
@@ -100,7 +101,7 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
 
     options_class = PitchingFoilOptions
     folder = Path(__file__).parent
-    length = "c"
+    units = units_of("c")
 
     def __init__(self, options: PitchingFoilOptions, batch: int) -> None:
         super().__init__(options, batch)

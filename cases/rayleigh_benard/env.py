@@ -51,6 +51,7 @@ from flowsim.grid import GHOSTS
 from flowsim.measure.heat import nusselt_profile
 from flowsim.render.fields import Scene
 from flowsim.render.quantities import TEMPERATURE
+from flowsim.render.units import units_of
 
 SEGMENTS = 10
 ROWS, COLUMNS = 8, 3
@@ -113,7 +114,7 @@ class RayleighBenard(FlowTask[RayleighBenardOptions]):
 
     options_class = RayleighBenardOptions
     folder = Path(__file__).parent
-    length = "H"
+    units = units_of("H")
 
     def flow(self) -> Flow:
         """Return plates at 1 and 0, with fluid that conducts between them."""

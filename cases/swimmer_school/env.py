@@ -31,6 +31,7 @@ from cases.sensors import Computed, Sensor
 from flowsim import Contact, Grid, Sides
 from flowsim.bodies.swimmers import carangiform, slender
 from flowsim.kernels.midline import PHASE, TWIST, WORK
+from flowsim.render.units import units_of
 
 STRONGEST_TURN = 0.5
 """Turn at a command of 1: this times the amplitude of the wave's curvature."""
@@ -101,7 +102,7 @@ class School(FlowTask[SchoolOptions]):
 
     options_class = SchoolOptions
     folder = Path(__file__).parent
-    length = "L"
+    units = units_of("L", "T")
     agent_name = "swimmer"
 
     def __init__(self, options: SchoolOptions, batch: int) -> None:

@@ -147,7 +147,7 @@ class _Panel:
             return draw_small_panel(scene, caption, self._small_width)
         width, span = self._look.width, self._look.span
         traces = draw_traces(
-            self._history, caption.time, span, width, text_size(width), scene.length,
+            self._history, caption.time, span, width, text_size(width), scene.units.time,
             caption.action_names,
         )  # fmt: skip
         return draw_panel(scene, caption, width, others=others, traces=traces, legend=False)
@@ -383,7 +383,7 @@ class _Film:
             self._form.size,
             scene.scale(look.width),
             look.quantities,
-            scene.length,
+            scene.units,
         )
 
     def frames(

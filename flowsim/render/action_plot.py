@@ -54,7 +54,7 @@ def draw_traces(
     span: float,
     width: int,
     size: int,
-    length: str = "D",
+    time_unit: str,
     names: tuple[str, ...] = (),
 ) -> Picture:
     """Return two plots against time, of the components of the action and of the effort ``|a|^2``, up to a time.
@@ -66,8 +66,8 @@ def draw_traces(
         The time of the picture, and the one at which the plots end on the right.
     width, size : int
         Width of the picture and height of the letters, in pixels.
-    length : str
-        Name of the unit of length.
+    time_unit : str
+        Its name.
     names : tuple of str
         Of the components, as of a caption.
 
@@ -83,7 +83,7 @@ def draw_traces(
     )
     upper, lower = _plots(span, width, size, len(components))
     names = names or component_names(len(components))
-    image = _empty(upper, lower, names, width, size, length).copy()
+    image = _empty(upper, lower, names, width, size, time_unit).copy()
     draw = ImageDraw.Draw(image)
     for number, values in enumerate(components):
         draw.line(
@@ -129,7 +129,7 @@ def _plots(span: float, width: int, size: int, components: int) -> tuple[_Plot, 
 
 @lru_cache(maxsize=16)
 def _empty(
-    upper: _Plot, lower: _Plot, names: tuple[str, ...], width: int, size: int, length: str
+    upper: _Plot, lower: _Plot, names: tuple[str, ...], width: int, size: int, time_unit: str
 ) -> Image.Image:
     """Return both plots with names, bounds, round times and what the colours are, and nothing in them."""
     image = Image.new("RGB", (width, 13 * size), (255, 255, 255))
@@ -151,7 +151,7 @@ def _empty(
         draw.line((x, foot, x, foot + size // 4), fill=FAINT)
         draw.text((x, foot + size), f"{moment:g}", fill=FAINT, font=font(size - 2), anchor="mm")
     words = bottom + 2.2 * size
-    draw.text((right, words), f"time, {length}/U", fill=INK, font=font(size), anchor="rm")
+    draw.text((right, words), f"time, {time_unit}", fill=INK, font=font(size), anchor="rm")
     x = float(left)
     for number, name in enumerate(names):
         draw.text((x, words), name, fill=component_colour(number), font=font(size), anchor="lm")

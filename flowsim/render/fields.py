@@ -30,6 +30,7 @@ from flowsim.render.scene import (
     field_picture,
     outline,
 )
+from flowsim.render.units import Units
 
 __all__ = [
     "EFFORT",
@@ -164,7 +165,7 @@ def draw_panel(
         Both sides are even, as video codecs ask for.
     """
     size = text_size(width)
-    numbers = f"t = {caption.time:.2f} {scene.length}/U"
+    numbers = f"t = {caption.time:.2f} {scene.units.time}"
     if caption.episode_return is not None:
         numbers += f"   return {caption.episode_return:.1f}"
     pictures = [_strip(width, size, caption.title, numbers)]
@@ -181,7 +182,7 @@ def draw_panel(
         scale = scene.scale(width)
         pictures.append(
             draw_legends(
-                width, size, scale, [each.quantity for each in (scene, *others)], scene.length
+                width, size, scale, [each.quantity for each in (scene, *others)], scene.units
             )
         )
     return make_even(np.concatenate(pictures))
@@ -268,12 +269,12 @@ LENGTHS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
 def draw_legends(
-    width: int, size: int, scale: float, quantities: Sequence[Quantity], length: str = "D"
+    width: int, size: int, scale: float, quantities: Sequence[Quantity], units: Units
 ) -> Picture:
     """Return a bar of length, at `scale` pixels for a unit, and a row of colours for each quantity."""
-    units = [quantity.unit.format(length=length) for quantity in quantities]
-    right = width - size - round(max(font(size).getlength(unit) for unit in units))
-    rows = [_draw_legend(width, size, *each, right) for each in zip(quantities, units, strict=True)]
+    names = [quantity.unit.format(**units._asdict()) for quantity in quantities]
+    right = width - size - round(max(font(size).getlength(unit) for unit in names))
+    rows = [_draw_legend(width, size, *each, right) for each in zip(quantities, names, strict=True)]
     draw = ImageDraw.Draw(rows[0])
     x, y, half = size // 2, size, size // 2
     long = next((long for long in LENGTHS if long * scale < width / 4), LENGTHS[-1])
@@ -284,7 +285,9 @@ def draw_legends(
     middle = max(
         (x + end) / 2, 2.0 * size
     )  # a short bar's number does not begin left of the picture
-    draw.text((middle, 2.2 * size), f"{long:g} {length}", fill=INK, font=font(size), anchor="mm")
+    draw.text(
+        (middle, 2.2 * size), f"{long:g} {units.length}", fill=INK, font=font(size), anchor="mm"
+    )
     return np.concatenate([np.asarray(row) for row in rows])
 
 

@@ -32,7 +32,7 @@ class Quantity:
     ----------
     name : str
     unit : str
-        With ``{length}`` where the name of the unit of length stands.
+        With names of :class:`flowsim.render.units.Units` in braces.
     limit : float
         Where the colours saturate, in this unit; fixed, so that pictures can be compared.
     signed : bool
@@ -86,13 +86,13 @@ def _temperature(simulation: State, b: int) -> Values:
     return simulation.temperature_at_centres(b)
 
 
-VORTICITY = Quantity("vorticity", "U/{length}", 8.0, True, "balance", _vorticity)
-SPEED = Quantity("speed", "U", 2.0, False, "tempo", _speed)
-PRESSURE = Quantity("pressure", "rho U^2", 1.0, True, "curl", _pressure)
-Q = Quantity("q", "(U/{length})^2", 4.0, True, "delta", q_criterion)
-STREAMFUNCTION = Quantity("streamfunction", "U {length}", 4.0, True, "tarn", streamfunction)
+VORTICITY = Quantity("vorticity", "{rate}", 8.0, True, "balance", _vorticity)
+SPEED = Quantity("speed", "{speed}", 2.0, False, "tempo", _speed)
+PRESSURE = Quantity("pressure", "{pressure}", 1.0, True, "curl", _pressure)
+Q = Quantity("q", "({rate})^2", 4.0, True, "delta", q_criterion)
+STREAMFUNCTION = Quantity("streamfunction", "{speed} {length}", 4.0, True, "tarn", streamfunction)
 TEMPERATURE = Quantity("temperature", "", 1.0, False, "amp", _temperature)
-DIVERGENCE = Quantity("divergence", "U/{length}", 1e-3, True, "diff", divergence)
+DIVERGENCE = Quantity("divergence", "{rate}", 1e-3, True, "diff", divergence)
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (VORTICITY, SPEED, PRESSURE, Q, STREAMFUNCTION, DIVERGENCE, TEMPERATURE)

@@ -14,6 +14,7 @@ from PIL import Image, ImageChops, ImageDraw
 
 from flowsim.bodies import Body
 from flowsim.render.quantities import HALF, VORTICITY, Quantity
+from flowsim.render.units import DIAMETERS, Units
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
@@ -54,8 +55,8 @@ class Scene:
     alive_box : (x0, x1, y0, y1) or None
         Drawn thinly.
     target : (x, y, radius) or None
-    length : str
-        Name of the unit of length.
+    units : Units
+        What they are called.
     quantity : Quantity
         What the values are.
     view : (x0, x1, y0, y1) or None
@@ -69,7 +70,7 @@ class Scene:
     force: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     alive_box: tuple[float, float, float, float] | None = None
     target: tuple[float, float, float] | None = None
-    length: str = "D"
+    units: Units = DIAMETERS
     quantity: Quantity = VORTICITY
     view: tuple[float, float, float, float] | None = None
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from flowsim.render.fields import Caption, Outline, Scene
+from flowsim.render.units import Units
 
 
 def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
@@ -36,7 +37,7 @@ def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
         "agents": [shape.agent for shape in scene.outlines],
         "alive_box": scene.alive_box,
         "target": scene.target,
-        "length": scene.length,
+        "units": scene.units,
         "caption": asdict(caption),
     }
     file = io.BytesIO()
@@ -67,7 +68,7 @@ def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
                 force=(force[0], force[1]) if len(force) else None,
                 alive_box=words["alive_box"] and tuple(words["alive_box"]),
                 target=words["target"] and tuple(words["target"]),
-                length=words["length"],
+                units=Units(*words["units"]),
             )
         tuples = {name: tuple(words["caption"][name]) for name in ("action", "action_names")}
         caption = Caption(**words["caption"] | tuples)

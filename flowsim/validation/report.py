@@ -13,6 +13,7 @@ from PIL import Image
 
 from flowsim.render.fields import Outline, Scene, draw_legends, field_picture, text_size
 from flowsim.render.quantities import VORTICITY
+from flowsim.render.units import units_of
 from flowsim.validation import CASES, store
 from flowsim.validation.result import Picture, Plot
 
@@ -202,8 +203,8 @@ def _draw_picture(picture: Picture, file: Path) -> None:
     scene = Scene(
         vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity
     )
-    length = "D" if picture.outlines else "L"  # of a body, or of the box
+    units = units_of("D" if picture.outlines else "L")  # of a body, or of the box
     scale = scene.scale(_WIDTH)
-    legend = draw_legends(_WIDTH, text_size(_WIDTH), scale, [quantity], length)
+    legend = draw_legends(_WIDTH, text_size(_WIDTH), scale, [quantity], units)
     drawn = np.concatenate([np.asarray(field_picture(scene, _WIDTH)), legend])
     Image.fromarray(drawn).save(file, optimize=True)

@@ -8,7 +8,8 @@ from PIL import ImageDraw
 
 from flowsim import Disk, Ellipse, HalfDisk, SignedDistance, Union, polygon
 from flowsim.render import action_plot, fields
-from flowsim.render.quantities import VORTICITY
+from flowsim.render.quantities import QUANTITIES, VORTICITY
+from flowsim.render.units import DIAMETERS, units_of
 
 
 def scene(vorticity, **changes):
@@ -135,7 +136,7 @@ def test_nothing_that_is_written_covers_the_flow(draw):
 
 
 def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
-    legend = fields.draw_legends(640, 18, 80.0, [VORTICITY])
+    legend = fields.draw_legends(640, 18, 80.0, [VORTICITY], DIAMETERS)
     bar = legend[18]
     colours = [
         np.asarray(fields.field_picture(scene(np.full((8, 4), w)), 64))[16, 32]
@@ -148,14 +149,39 @@ def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
     ink = np.flatnonzero((bar[:200] < 60).all(axis=1))
     assert np.ptp(ink) == pytest.approx(80, abs=2)
     assert not (
-        fields.draw_legends(640, 18, 80.0, [replace(VORTICITY, limit=5.0)]) == legend
+        fields.draw_legends(640, 18, 80.0, [replace(VORTICITY, limit=5.0)], DIAMETERS) == legend
     ).all()  # the numbers below the colours
-    assert not (fields.draw_legends(640, 18, 80.0, [VORTICITY], "L") == legend).all()  # the unit
+    assert not (
+        fields.draw_legends(640, 18, 80.0, [VORTICITY], units_of("L")) == legend
+    ).all()  # the unit
+
+
+@pytest.mark.parametrize(
+    ("units", "of_each"),
+    [
+        (DIAMETERS, ["U/D", "U", "rho U^2", "(U/D)^2", "U D", "U/D", ""]),
+        (units_of("L", "T"), ["1/T", "L/T", "rho L^2/T^2", "(1/T)^2", "L/T L", "1/T", ""]),
+    ],
+)
+def test_units_are_called_by_the_names_of_the_flow(units, of_each, monkeypatch):
+    written = []
+    draw = ImageDraw.ImageDraw.text
+    monkeypatch.setattr(
+        ImageDraw.ImageDraw,
+        "text",
+        lambda self, at, text, **options: (written.append(text), draw(self, at, text, **options)),
+    )
+    picture = scene(np.zeros((40, 20)), units=units)
+    fields.draw_panel(picture, fields.Caption(time=1.0), 322)
+    fields.draw_legends(640, 18, 80.0, list(QUANTITIES.values()), units)
+    assert f"t = 1.00 {units.time}" in written
+    assert f"1 {units.length}" in written
+    assert [quantity.unit.format(**units._asdict()) for quantity in QUANTITIES.values()] == of_each
 
 
 @pytest.mark.parametrize(("width", "scale", "length"), [(720, 720.0, 0.2), (720, 90.0, 1.0)])
 def test_the_bar_that_tells_the_scale_leaves_room_for_the_colours(width, scale, length):
-    row = fields.draw_legends(width, 18, scale, [VORTICITY])[18]
+    row = fields.draw_legends(width, 18, scale, [VORTICITY], DIAMETERS)[18]
     ink = np.flatnonzero((row[: width // 3] < 60).all(axis=1))
     assert np.ptp(ink) == pytest.approx(length * scale, abs=2)
     assert (row[width // 3 : width // 2] == fields.BACKGROUND).all()
@@ -192,5 +218,5 @@ def test_the_axes_of_the_actions_are_named(monkeypatch):
     monkeypatch.setattr(ImageDraw.ImageDraw, "text", heard)
     history = action_plot.History()
     history.add(0.0, (0.5, -0.5, 0.1))
-    action_plot.draw_traces(history, 1.0, 7.0, 330, 13)
+    action_plot.draw_traces(history, 1.0, 7.0, 330, 13, DIAMETERS.time)
     assert {"action", "a", "effort", "|a|²", "force x", "force y", "torque"} <= set(words)

@@ -1,0 +1,37 @@
+"""What the units of a flow are called in pictures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["DIAMETERS", "Units", "units_of"]
+
+
+class Units(NamedTuple):
+    """Names of units. The density is always that of the fluid, rho."""
+
+    length: str
+    time: str
+    speed: str
+    rate: str
+    """Of vorticity and divergence."""
+    pressure: str
+
+
+def units_of(length: str, time: str | None = None) -> Units:
+    """Return the names of the units of a flow.
+
+    Parameters
+    ----------
+    length : str
+        Such as ``D``.
+    time : str, optional
+        Such as ``T``; unless given a speed U is the other unit, and the time that of a length.
+    """
+    if time is None:
+        return Units(length, f"{length}/U", "U", f"U/{length}", "rho U^2")
+    return Units(length, time, f"{length}/{time}", f"1/{time}", f"rho {length}^2/{time}^2")
+
+
+DIAMETERS = units_of("D")
+"""Of a flow past a body of the size D, in a stream of speed U."""
