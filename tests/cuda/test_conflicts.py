@@ -23,14 +23,14 @@ if config.ENABLE_CUDASIM:
     ALLOWED = (
         # a ghost point beyond a corner belongs to two lines: both write what follows from the same faces, which no
         # thread writes, and each reads only what it has written
-        Allowance("_fill_ghosts", "u"),
-        Allowance("_fill_ghosts", "v"),
+        Allowance("_fill_ghosts", "fields.u"),
+        Allowance("_fill_ghosts", "fields.v"),
         # every far-field side adds up the same blocks of vorticity in the same order
-        Allowance("_induce", "excess"),
+        Allowance("_induce", "room.excess"),
         # every thread adds the one bit for "touches a body" to what the launch before has left: with or without it,
         # what is read makes the same byte, and a byte is written without its neighbours
-        Allowance("_weigh", "contact", own_reads=False),
-        Allowance("_take_turns", "contact", own_reads=False),
+        Allowance("_weigh", "bodies.contact", own_reads=False),
+        Allowance("_take_turns", "bodies.contact", own_reads=False),
         # the block that finds by an atomic count, behind a fence, that all others have joined in is alone
         Allowance("_correct", "speeds.largest", one_value=False),
         Allowance("_correct", "speeds.arrived", one_value=False),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
+from flowsim.backend.cuda.flow import flattened
 from flowsim.backend.cuda.launching import THREADS, WARP, Kernel, block_sums, warp_sum
 from flowsim.boundary import SIDES, normal_to_x
 from flowsim.grid import GHOSTS as G
@@ -58,24 +59,28 @@ class FarField(NamedTuple):
     lacks: Array
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
+@cuda.jit(device=True)
+def _find_lack(b: int, side: int, fields: Fields, box: Box, lacks: Array, scratch: Array) -> None:
+    """Write what the wake lacks that leaves through a side, if that is ``outflow``."""
+    if box.sides[side] != OUTFLOW:
+        return
+    u, v, h, t = fields.u, fields.v, box.h, cuda.threadIdx.x
+    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    lack, kept = 0.0, 0.0
+    for m in range(1 + t, ny if normal_to_x(side) else nx, cuda.blockDim.x):
+        flux, momentum = lack_at(u[b], v[b], nx, ny, h, side, m, outward(box.stream, side))
+        lack += flux
+        kept += momentum
+    block_sums((lack, kept), scratch)
+    if t == 0:
+        lacks[b, side, 0], lacks[b, side, 1] = scratch[0, 0], scratch[1, 0]
+
+
 @Kernel
 def _gather(
-    active: Array,
-    u: Array,
-    v: Array,
-    flat_u: Array,
-    flat_v: Array,
-    h: float,
-    spacing: int,
-    sides: Array,
-    stream: Array,
-    clock: Array,
-    moves: bool,
-    vortices: Array,
-    excess: Array,
-    lacks: Array,
-) -> None:
+    active: Array, fields: Fields, flat: Fields, clock: Clock, box: Box, moves: bool, spacing: int,
+    room: FarField,
+) -> None:  # fmt: skip
     """Write the multipoles of blocks of vorticity about their middles, and what wakes lack that leave the box.
 
     A block of threads for each block of vorticity, one more for each side, and one for what has left the box.
@@ -84,25 +89,17 @@ def _gather(
     if not active[b]:
         return
     scratch = cuda.shared.array((5, THREADS), np.float64)
-    nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    u, v, h, (vortices, excess, lacks) = flat.u, flat.v, box.h, room
+    nx, ny = fields.u.shape[1] - 2 * G, fields.u.shape[2] - 2 * G
     inside = vortices.shape[2] - DEPARTED
     if n == inside + SIDES:
         if t == 0:
-            dt, length = clock[b, DT] if moves else 0.0, block_size(spacing) * h
-            carry_departed(vortices[b], inside, sides, stream, dt, excess[b], length, nx, ny, h)
+            dt, length = clock.columns[b, DT] if moves else 0.0, block_size(spacing) * h
+            blocks, sides, stream = vortices[b], box.sides, box.stream
+            carry_departed(blocks, inside, sides, stream, dt, excess[b], length, nx, ny, h)
         return
     if n >= inside:
-        side = n - inside
-        if sides[side] != OUTFLOW:
-            return
-        lack, kept = 0.0, 0.0
-        for m in range(1 + t, ny if normal_to_x(side) else nx, cuda.blockDim.x):
-            flux, momentum = lack_at(u[b], v[b], nx, ny, h, side, m, outward(stream, side))
-            lack += flux
-            kept += momentum
-        block_sums((lack, kept), scratch)
-        if t == 0:
-            lacks[b, side, 0], lacks[b, side, 1] = scratch[0, 0], scratch[1, 0]
+        _find_lack(b, n - inside, fields, box, lacks, scratch)
         return
     across = blocks_along(ny, spacing)
     first, last = block_range(n // across, nx, spacing)
@@ -118,11 +115,11 @@ def _gather(
         one, row = np.uint64(1), np.uint64(ny + 2 * G)
         for j in range(low + lane, high, WARP):
             o = np.uint64((b * (nx + 2 * G) + start + G) * (ny + 2 * G) + j + G)
-            west = flat_v[o - row]
+            west = v[o - row]
             gammas, firsts, seconds = 0.0, 0.0, 0.0
             for i in range(start, stop):
-                east = flat_v[o]
-                gamma, x = float(turn(west, east, flat_u[o - one], flat_u[o])), i * h - xm
+                east = v[o]
+                gamma, x = float(turn(west, east, u[o - one], u[o])), i * h - xm
                 gammas += gamma
                 firsts += gamma * x
                 seconds += gamma * (x * x)
@@ -141,26 +138,15 @@ def _gather(
         vortices[b, 0, n], vortices[b, 1, n] = xm, ym
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
-def _induce(
-    active: Array,
-    vortices: Array,
-    excess: Array,
-    lacks: Array,
-    given: Array,
-    nx: int,
-    ny: int,
-    h: float,
-    spacing: int,
-    sides: Array,
-    stream: Array,
-) -> None:
+def _induce(active: Array, box: Box, nx: int, ny: int, spacing: int, room: FarField) -> None:
     """Give pieces of the sides the stream and the induced velocity, found at points ``spacing`` cells apart.
 
     A block of threads for each piece, a warp for each point, and a cubic between them.
     """
     b, side, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
+    h, sides, given, stream, _ = box
+    vortices, excess, lacks = room
     first, cells = cuda.blockIdx.z * SPACINGS, ny if normal_to_x(side) else nx
     start, into = first_face(first, cells, spacing)
     if not active[b] or sides[side] != FAR_FIELD or start >= cells + 2 * G:
@@ -201,25 +187,11 @@ def far_field(
     active: Array, fields: Fields, clock: Clock, box: Box, moves: bool, spacing: int, room: FarField
 ) -> None:
     """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
-    u, v, h, sides, stream = fields.u, fields.v, box.h, box.sides, box.stream
-    batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
+    batch, nx, ny = fields.pressure.shape
     blocks = (batch, room.vortices.shape[2] - DEPARTED + SIDES + 1)
-    flat = [field.reshape(-1) for field in (u, v)]
     # a warp for every sixteen rows of a block of vorticity: there are many blocks, and each waits for its own sums
     warps = max(1, min(block_size(spacing) // 16, THREADS // WARP))
-    arguments = (active, u, v, *flat, h, spacing, sides, stream, clock.columns, moves, *room)
-    _gather.launch(blocks, (warps * WARP,), *arguments)
+    records = fields, flattened(fields), clock, box
+    _gather.launch(blocks, (warps * WARP,), active, *records, moves, spacing, room)
     pieces = -(-(max(nx, ny) + 2 * G) // (SPACINGS * spacing))
-    _induce.launch(
-        (batch, SIDES, pieces),
-        (THREADS,),
-        active,
-        *room,
-        box.given,
-        nx,
-        ny,
-        h,
-        spacing,
-        sides,
-        stream,
-    )
+    _induce.launch((batch, SIDES, pieces), (THREADS,), active, box, nx, ny, spacing, room)

@@ -21,8 +21,9 @@ from flowsim.backend.cuda.launching import (
     TILE,
     WARP,
     Kernel,
+    Sweep,
     cell_blocks,
-    rows_each,
+    sweep_over,
     warp_max,
 )
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, TOP
@@ -72,35 +73,27 @@ def cell_index(b: int, i: int, j: int, nx: int, ny: int) -> Any:
 
 
 @cuda.jit(device=True)
-def rows_of_thread(nx: int, rows: int) -> tuple[int, int]:
+def rows_of_thread(sweep: Sweep) -> tuple[int, int]:
     """Return the first of the rows that this thread goes through, and where they end."""
-    first = (cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y) * rows
-    return first, min(first + rows, nx)
+    first = (cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y) * sweep.rows
+    return first, min(first + sweep.rows, sweep.nx)
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
+def flattened(fields: Fields) -> Fields:
+    """Return fields whose arrays have one index, as sweeps over all cells take them."""
+    return Fields(*(field.reshape(-1) for field in fields))
+
+
 @functools.partial(Kernel, launch_bounds=(TILE[0] * TILE[1], PREDICTING_BLOCKS))
 def _predict(
-    active: Array,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    old_u: Array,
-    old_v: Array,
-    p: Array,
-    nx: int,
-    ny: int,
-    sides: Array,
-    clock: Array,
-    over_h: float,
-    rows: int,
+    active: Array, fields: Fields, time: Clock, box: Box, sweep: Sweep, over_h: float
 ) -> None:
     b, j = cuda.blockIdx.z, cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-    first, stop = rows_of_thread(nx, rows)
+    (nx, ny, _), (first, stop) = sweep, rows_of_thread(sweep)
     if first >= nx or j >= ny or not active[b]:
         return
-    real = u.dtype.type
+    u, v, new_u, new_v, old_u, old_v, p, _, _, _ = fields
+    sides, clock, real = box.sides, time.columns, u.dtype.type
     dt = clock[b, DT]
     per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(clock[b, VISCOSITY] * over_h)
     step, r, dth = real(dt), real(clock[b, RATIO]), real(dt * over_h)
@@ -158,31 +151,17 @@ def predict(active: Array, fields: Fields, clock: Clock, box: Box, room: Any) ->
     The rates of the previous step make way for those of this one. Fluxes along x are handed from row to row; those
     along y are found on either side of a face, which is cheaper than to share them.
     """
-    batch, nx, ny = fields.pressure.shape
-    flat = [field.reshape(-1) for field in fields[:7]]  # from u to the pressure
-    each = rows_each(nx, ny, batch, PREDICTED_ROWS)
-    tiles = cell_blocks(nx, ny, batch, each)
-    over_h, columns = 1.0 / box.h, clock.columns
+    sweep, tiles = sweep_over(fields.pressure.shape, PREDICTED_ROWS)
     kernel = _predict if fields.u.itemsize == 4 else _predict_in_double
-    kernel.launch(tiles, (*TILE, 1), active, *flat, nx, ny, box.sides, columns, over_h, each)
+    kernel.launch(tiles, (*TILE, 1), active, flattened(fields), clock, box, sweep, 1.0 / box.h)
 
 
-# numbers, which stay in registers
 @cuda.jit(device=True)
 def write_outflow(
-    u: Array,
-    v: Array,
-    d: Array,
-    j: int,
-    place: int,
-    sign: Any,
-    nx: int,
-    ny: int,
-    sides: Array,
-    rows: int,
+    u: Array, v: Array, d: Array, j: int, place: int, sign: Any, sweep: Sweep, sides: Array
 ) -> None:
     """Write h div u of the cells j of this thread's rows, times ``sign``, to entries ``place`` of d."""
-    first, stop = rows_of_thread(nx, rows)
+    (nx, ny, _), (first, stop) = sweep, rows_of_thread(sweep)
     if first >= nx:
         return
     b = cuda.blockIdx.z
@@ -200,21 +179,17 @@ def write_outflow(
 
 
 @Kernel
-def _divergence(
-    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array, rows: int
-) -> None:
+def _divergence(active: Array, u: Array, v: Array, d: Array, sides: Array, sweep: Sweep) -> None:
     j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-    if j < ny and active[cuda.blockIdx.z]:
-        write_outflow(u, v, d, j, j, u.dtype.type(1), nx, ny, sides, rows)
+    if j < sweep.ny and active[cuda.blockIdx.z]:
+        write_outflow(u, v, d, j, j, u.dtype.type(1), sweep, sides)
 
 
 def divergence(active: Array, u: Array, v: Array, d: Array, sides: Array) -> None:
     """Write h div u at the cell centres."""
-    batch, nx, ny = d.shape
+    sweep, tiles = sweep_over(d.shape)
     flat = [field.reshape(-1) for field in (u, v, d)]
-    each = rows_each(nx, ny, batch)
-    tiles = cell_blocks(nx, ny, batch, each)
-    _divergence.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, each)
+    _divergence.launch(tiles, (*TILE, 1), active, *flat, sides, sweep)
 
 
 @cuda.jit(device=True)
@@ -235,33 +210,26 @@ def sign_along_y(j: int, sides: Array) -> int:
     return -1 if sides[BOTTOM] == OPEN and j % 2 == 1 else 1
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
+# one loop: what is found for a row stays in registers for the next one
 @Kernel
 def _correct(
     active: Array,
-    new_u: Array,
-    new_v: Array,
-    u: Array,
-    v: Array,
-    phi: Array,
-    p: Array,
-    nx: int,
-    ny: int,
-    sides: Array,
+    fields: Fields,
     clock: Clock,
-    h: float,
+    box: Box,
     keep_pressure: bool,
     speeds: Speeds,
-    rows: int,
+    sweep: Sweep,
 ) -> None:
     b, j = cuda.blockIdx.z, cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     if not active[b]:
         return
-    real = u.dtype.type
-    first, stop = rows_of_thread(nx, rows)
+    u, v, new_u, new_v, _, _, p, phi, _, _ = fields
+    sides, real = box.sides, u.dtype.type
+    (nx, ny, _), (first, stop) = sweep, rows_of_thread(sweep)
     fastest = real(0)
     if first < nx and j < ny:
-        scale = real(h / clock.columns[b, DT]) if keep_pressure else real(0)
+        scale = real(box.h / clock.columns[b, DT]) if keep_pressure else real(0)
         o, one, e = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(ny + 2 * G)
         corner, row = cell_index(b, first, 0, nx, ny), np.uint64(ny)
         cell, at = corner + np.uint64(j), corner + np.uint64(place_along_y(j, ny, sides))
@@ -348,15 +316,9 @@ def correct(
     ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
     ``keep_pressure``. A velocity that is not finite is of infinite speed.
     """
-    batch, nx, ny = fields.pressure.shape
-    velocity = fields.new_u, fields.new_v, fields.u, fields.v
-    flat = [field.reshape(-1) for field in (*velocity, fields.phi, fields.pressure)]
-    each = rows_each(nx, ny, batch)
-    tiles = cell_blocks(nx, ny, batch, each)
-    _correct.launch(
-        tiles, (*TILE, 1), active, *flat, nx, ny, box.sides, clock, box.h, keep_pressure,
-        speeds, each,
-    )  # fmt: skip
+    sweep, tiles = sweep_over(fields.pressure.shape)
+    records = flattened(fields), clock, box
+    _correct.launch(tiles, (*TILE, 1), active, *records, keep_pressure, speeds, sweep)
 
 
 def find_speed(active: Array, fields: Fields, clock: Clock, box: Box, speeds: Speeds) -> None:

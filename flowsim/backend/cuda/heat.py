@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import cuda
 
+from flowsim.backend.cuda.flow import flattened
 from flowsim.backend.cuda.launching import THREADS, TILE, Kernel, cell_blocks
 from flowsim.backend.cuda.sides import LINES
 from flowsim.boundary import BOTTOM, LEFT
@@ -29,63 +30,37 @@ from flowsim.kernels.time import grip_of_step
 Array = Any
 
 
-class _SideHeat(NamedTuple):
-    """What :func:`flowsim.kernels.heat.fill_line` needs of the heat."""
-
-    kinds: Array
-    given: Array
-
-
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _fill(
-    active: Array,
-    u: Array,
-    v: Array,
-    temperature: Array,
-    sides_heat: Any,
-    clock: Array,
-    h: float,
-    sides: Array,
-    nx: int,
-    ny: int,
+    active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box, nx: int, ny: int
 ) -> None:
     """Fill both ends of lines, a thread for each: first those along x, then those along y."""
     b, m = cuda.blockIdx.x, cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     if m >= nx + ny or not active[b]:
         return
     low, line = (LEFT, m) if m < ny else (BOTTOM, m - ny)
-    normal = u if m < ny else v
-    fill_line(sides_heat, temperature, normal, clock, (h, sides, nx, ny), b, low, line)
+    normal = fields.u if m < ny else fields.v
+    known = box.h, box.sides, nx, ny
+    fill_line(heat, heat.temperature, normal, clock.columns, known, b, low, line)
 
 
 def fill_temperature(active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box) -> None:
     """Fill the ghost points of the temperature from the sides of the box."""
     batch, nx, ny = fields.pressure.shape
-    flat = (field.reshape(-1) for field in (fields.u, fields.v, heat.temperature))
+    flat = flattened(fields), heat._replace(temperature=heat.temperature.reshape(-1))
     blocks = batch, -(-(nx + ny) // LINES)
-    known = clock.columns, box.h, box.sides, nx, ny
-    _fill.launch(blocks, (LINES,), active, *flat, _SideHeat(heat.kinds, heat.given), *known)
+    _fill.launch(blocks, (LINES,), active, *flat, clock, box, nx, ny)
 
 
-# a kernel takes the arrays that it needs: a record would send every array to the device
 @Kernel
 def _advance(
-    active: Array,
-    u: Array,
-    v: Array,
-    temperature: Array,
-    new: Array,
-    old: Array,
-    clock: Array,
-    over_h: float,
-    nx: int,
-    ny: int,
+    active: Array, fields: Fields, heat: Heat, time: Clock, nx: int, ny: int, over_h: float
 ) -> None:
     j, i, b = cuda.grid(3)
     if i >= nx or j >= ny or not active[b]:
         return
-    real, t = temperature.dtype.type, temperature[b]
+    u, v, new, old, clock = fields.u, fields.v, heat.new_temperature, heat.rate, time.columns
+    real, t = heat.temperature.dtype.type, heat.temperature[b]
     per_12, per_h, way = real(1.0 / 12.0), real(over_h), real(clock[b, DIFFUSIVITY] * over_h)
     k, j = i + G, j + G
     here = t[k, j]
@@ -105,30 +80,20 @@ def advance_temperature(
 ) -> None:
     """Write to new_temperature what advection and diffusion make of the temperature."""
     batch, nx, ny = fields.pressure.shape
-    own = heat.temperature, heat.new_temperature, heat.rate
     tiles = cell_blocks(nx, ny, batch), (*TILE, 1)
-    _advance.launch(*tiles, active, fields.u, fields.v, *own, clock.columns, 1.0 / box.h, nx, ny)
+    _advance.launch(*tiles, active, fields, heat, clock, nx, ny, 1.0 / box.h)
 
 
-# a kernel takes the arrays that it needs: a record would send every array to the device
 @Kernel
 def _lift(
-    active: Array,
-    new_u: Array,
-    new_v: Array,
-    rate_u: Array,
-    rate_v: Array,
-    temperature: Array,
-    columns: Array,
-    clock: Array,
-    sides: Array,
-    nx: int,
-    ny: int,
+    active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box, nx: int, ny: int
 ) -> None:
     j, i, b = cuda.grid(3)
     if i > nx or j > ny or not active[b]:
         return
-    real, t, now = temperature.dtype.type, temperature[b], clock[b]
+    real, t, now = heat.temperature.dtype.type, heat.temperature[b], clock.columns[b]
+    new_u, new_v, rate_u, rate_v = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
+    sides, columns = box.sides, heat.columns
     step = real(now[DT]) * (ONE + HALF * real(now[RATIO]))
     along_x, along_y = columns[b, BUOYANCY_X], columns[b, BUOYANCY_Y]
     level, (k, m) = columns[b, REFERENCE], (i + G, j + G)
@@ -147,10 +112,8 @@ def _lift(
 def lift(active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box) -> None:
     """Let buoyancy act on new_u and new_v, as a part of the rates that a multi-step method goes by."""
     batch, nx, ny = fields.pressure.shape
-    moved = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
     tiles = cell_blocks(nx + 1, ny + 1, batch), (*TILE, 1)
-    own = heat.temperature, heat.columns, clock.columns
-    _lift.launch(*tiles, active, *moved, *own, box.sides, nx, ny)
+    _lift.launch(*tiles, active, fields, heat, clock, box, nx, ny)
 
 
 @Kernel
@@ -168,34 +131,27 @@ def keep_temperature(active: Array, heat: Heat) -> None:
     _keep.launch(*tiles, active, heat.temperature, heat.new_temperature, nx, ny)
 
 
-# a kernel takes the arrays that it needs: a record would send every array to the device
 @Kernel
 def _heat_bodies(
-    active: Array,
-    new: Array,
-    of_bodies: Array,
-    bodies: Any,
-    state: Array,
-    clock: Array,
-    h: float,
-    sides: Array,
-    penalty: float,
+    active: Array, heat: Heat, bodies: Bodies, clock: Clock, box: Box, penalty: float
 ) -> None:
     n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
     if not active[n]:
         return
+    of_bodies: Any = heat.of_bodies
+    table, new, h, sides = bodies.table, heat.new_temperature, box.h, box.sides
     real, nx, ny = new.dtype.type, new.shape[1] - 2 * G, new.shape[2] - 2 * G
-    grip = grip_of_step(clock[n], penalty, h, True)
-    for k in range(len(bodies.order)):
-        held, body = of_bodies[k], state[n, k]
+    grip = grip_of_step(clock.columns[n], penalty, h, True)
+    for k in range(len(table.order)):
+        held, body = of_bodies[k], bodies.state[n, k]
         if not math.isnan(held):
             cos, sin = math.cos(body[ANGLE]), math.sin(body[ANGLE])
-            x, y, _, _, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
+            x, y, _, _, (i0, i1, j0, j1) = locate_body(n, k, table, body, h, nx, ny, sides)
             width = j1 - j0
             for cell in range(t, (i1 - i0) * width, threads):
                 i, j = i0 + cell // width, j0 + cell % width
                 rx, ry = (i + 0.5) * h - x, (j + 0.5) * h - y
-                chi = mask(body_distance(bodies, n, k, rx, ry, cos, sin), h)
+                chi = mask(body_distance(table, n, k, rx, ry, cos, sin), h)
                 share = penalized_share(chi, grip)
                 f, g = wrapped(i, nx) + G, wrapped(j, ny) + G
                 here = np.float64(new[n, f, g])
@@ -207,7 +163,4 @@ def heat_bodies(
     active: Array, heat: Heat, bodies: Bodies, clock: Clock, box: Box, penalty: float
 ) -> None:
     """Bring new_temperature under every body that has a temperature to that, implicitly."""
-    what = heat.new_temperature, heat.of_bodies, bodies.table, bodies.state
-    _heat_bodies.launch(
-        (len(active),), (THREADS,), active, *what, clock.columns, box.h, box.sides, penalty
-    )
+    _heat_bodies.launch((len(active),), (THREADS,), active, heat, bodies, clock, box, penalty)

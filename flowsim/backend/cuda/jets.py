@@ -10,7 +10,18 @@ from numba import cuda
 
 from flowsim.backend.cuda.flow import place_along_y, sign_along_y
 from flowsim.backend.cuda.launching import SIMULATED, Kernel, block_sums
-from flowsim.backend.cuda.windows import AT_X, AT_Y, COSINE, LEVEL, MASS_X, MASS_Y, SINE
+from flowsim.backend.cuda.windows import (
+    AT_X,
+    AT_Y,
+    COSINE,
+    INSIDE,
+    LEVEL,
+    MASS_X,
+    MASS_Y,
+    SINE,
+    STEPS,
+    BodyRoom,
+)
 from flowsim.boundary import BOTTOM, LEFT
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.body_geometry import within, wrapped
@@ -29,8 +40,7 @@ from flowsim.kernels.jets import (
 from flowsim.kernels.jets import ramp_jets as ramp
 from flowsim.kernels.layout import ANGLE, DT, X, Y
 from flowsim.kernels.mass_balance import balance_sides
-from flowsim.kernels.records import Bodies, Box, Fields
-from flowsim.kernels.time import grip_of_step
+from flowsim.kernels.records import Bodies, Box, Clock, Fields
 
 Array = Any
 THREADS = 8 if SIMULATED else 128
@@ -48,20 +58,20 @@ def ramp_jets(active: Array, jets: Any, clock: Array) -> None:
     _ramp_jets.launch((len(active),), (1,), active, jets, clock)
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _weigh_jets(
-    active: Array, level: int, shares: Array, jets: Any, moves: bool, clock: Array,
-    penalty: float, h: float, sides: Array, room: Any,
-) -> None:  # fmt: skip
+    active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
+) -> None:
     """Take what the jets of the bodies of a level add off the sums over the faces under them, note their momentum."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
     scratch = cuda.shared.array((6, THREADS), np.float64)
+    jets: Any = bodies.jets
+    shares, h, sides = fields.shares, box.h, box.sides
     nx, ny = shares.shape[2] - 2 * G, shares.shape[3] - 2 * G
     place, sums = room.places[n, k], room.sums[n, k]
-    grip = grip_of_step(clock[n], penalty, h, moves)
+    grip = place[INSIDE], place[STEPS]
     for j in range(len(jets.kinds)):
         if jets.kinds[j, BODY] != k:
             continue
@@ -95,24 +105,30 @@ def _weigh_jets(
             note_jet(jet, scale * scratch[3, 0], scale * scratch[4, 0], scale * scratch[5, 0])
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _add_jets(
-    active: Array, level: int, u: Array, v: Array, shares: Array, jets: Any, state: Array,
-    clock: Array, h: float, sides: Array, room: Any,
-) -> None:  # fmt: skip
+    active: Array,
+    level: int,
+    fields: Fields,
+    bodies: Bodies,
+    clock: Clock,
+    box: Box,
+    room: BodyRoom,
+) -> None:
     """Drag the fluid under bodies of a level along with their jets."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
-    nx, ny, real = u.shape[1] - 2 * G, u.shape[2] - 2 * G, u.dtype.type
+    jets: Any = bodies.jets
+    u, v, shares = fields.new_u, fields.new_v, fields.shares
+    nx, ny, real, h = u.shape[1] - 2 * G, u.shape[2] - 2 * G, u.dtype.type, box.h
     place = room.places[n, k]
     for j in range(len(jets.kinds)):
         if jets.kinds[j, BODY] != k:
             continue
         rate = jets.state[n, j, FLOW_RATE]
         frame = jet_frame(jets, j, place[AT_X], place[AT_Y], place[COSINE], place[SINE])
-        i0, i1, j0, j1 = jet_window(frame, h, nx, ny, sides)
+        i0, i1, j0, j1 = jet_window(frame, h, nx, ny, box.sides)
         for cell in range(t, (i1 - i0) * (j1 - j0), cuda.blockDim.x):
             i, m = i0 + cell // (j1 - j0), j0 + cell % (j1 - j0)
             a, b = wrapped(i, nx) + G, wrapped(m, ny) + G
@@ -125,21 +141,29 @@ def _add_jets(
         cuda.syncthreads()  # jets beside each other may move the same faces
     if t == 0:
         arm_x, arm_y = place[MASS_X] - place[AT_X], place[MASS_Y] - place[AT_Y]
-        add_gain(jets, n, k, state[n, k], arm_x, arm_y, clock[n, DT])
+        add_gain(jets, n, k, bodies.state[n, k], arm_x, arm_y, clock.columns[n, DT])
 
 
-def weigh_jets(active: Array, level: int, shares: Array, jets: Any, *arguments: Any) -> None:
+def weigh_jets(
+    active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
+) -> None:
     """Take what the jets of the bodies of a level add off the sums over the faces under them, note their momentum."""
-    room = arguments[-1]
     batch, count = room.windows.shape[:2]
-    _weigh_jets.launch((count, batch), (THREADS,), active, level, shares, jets, *arguments)
+    _weigh_jets.launch((count, batch), (THREADS,), active, level, fields, bodies, box, room)
 
 
-def add_jets(active: Array, level: int, *arguments: Any) -> None:
+def add_jets(
+    active: Array,
+    level: int,
+    fields: Fields,
+    bodies: Bodies,
+    clock: Clock,
+    box: Box,
+    room: BodyRoom,
+) -> None:
     """Drag the fluid under bodies of a level along with their jets."""
-    room = arguments[-1]
     batch, count = room.windows.shape[:2]
-    _add_jets.launch((count, batch), (THREADS,), active, level, *arguments)
+    _add_jets.launch((count, batch), (THREADS,), active, level, fields, bodies, clock, box, room)
 
 
 @Kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, cuda
@@ -28,10 +28,16 @@ FULL = 32 if SIMULATED else 2**17
 """Threads that occupy a device: each goes through more than one row only where there are so many."""
 
 
-def _views(argument: Any) -> Any:
-    """Return what numba takes for an array of CuPy, without the synchronization that a conversion by numba brings."""
+def as_taken(argument: Any) -> Any:
+    """Return what numba takes for an argument of a kernel.
+
+    For an array of CuPy a view, without the synchronization that a conversion by numba brings; for None, which a kernel
+    cannot be launched with, an empty tuple.
+    """
+    if argument is None:
+        return ()
     if isinstance(argument, tuple):
-        parts = [_views(part) for part in argument]
+        parts = [as_taken(part) for part in argument]
         return type(argument)(*parts) if hasattr(argument, "_fields") else tuple(parts)
     if not hasattr(argument, "__cuda_array_interface__"):
         return argument
@@ -80,17 +86,30 @@ class Kernel:
             if SIMULATED:
                 self._compiled[blocks, threads](*map(_in_place, arguments))
             else:
-                self._compiled[blocks, threads, _stream()](*_views(arguments))
+                self._compiled[blocks, threads, _stream()](*as_taken(arguments))
+
+
+class Sweep(NamedTuple):
+    """A sweep over all cells: the cells along x and y, and the rows along x that a thread goes through at most."""
+
+    nx: int
+    ny: int
+    rows: int
+
+
+def sweep_over(shape: tuple[int, int, int], most: int = ROWS) -> tuple[Sweep, tuple[int, int, int]]:
+    """Return a sweep over the cells of a batch, shape (B, nx, ny), and its blocks.
+
+    A thread has as many rows, at most ``most``, as leave threads enough to occupy the device.
+    """
+    batch, nx, ny = shape
+    rows = min(max(nx * ny * batch // FULL, 1), most)
+    return Sweep(nx, ny, rows), cell_blocks(nx, ny, batch, rows)
 
 
 def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, int]:
     """Return the number of blocks along y, x and the batch that cover nx by ny cells, ``rows`` for each thread."""
     return -(-ny // TILE[0]), -(-nx // (TILE[1] * rows)), batch
-
-
-def rows_each(nx: int, ny: int, batch: int, most: int = ROWS) -> int:
-    """Return how many rows each thread goes through, at most ``most``, so that all occupy the device."""
-    return min(max(nx * ny * batch // FULL, 1), most)
 
 
 @cuda.jit(device=True)

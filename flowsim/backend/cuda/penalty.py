@@ -228,17 +228,15 @@ def _drag_along(
 
 
 def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., Any]) -> Kernel:
-    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @functools.partial(Kernel, launch_bounds=(THREADS, BLOCKS_EACH))
     def _weigh(
-        active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
-        state: Array, contact: Array, h: float, sides: Array, room: Any,
-    ) -> None:  # fmt: skip
+        active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
+    ) -> None:
         """Find the solid shares of bodies of a level, and the sums over parts of their windows, of u and of v."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
         if not active[n] or room.windows[n, k, LEVEL] != level:
             return
-        bodies = view(table)
+        table, u, v = view(bodies.table), fields.new_u, fields.new_v
         scratch, shared = cuda.shared.array((5, THREADS), np.float64), _room_in_block()
         nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
         chunks = room.along * room.across
@@ -251,12 +249,12 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
             for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
                 room.sums[n, k, 5 * component + m, chunk] = 0.0
             return
-        about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
+        about = n, k, seen, table, box.h, grip, diffusion, nx, ny, box.sides
         field = u[n] if along_x else v[n]
-        others = others_of(room.windows[n, k, RANK], state[n], contact[n])
+        others = others_of(room.windows[n, k, RANK], bodies.state[n], bodies.contact[n])
         sums = _add_up(
-            along_x, part, window, middle, about, others, field, shares[component, n],
-            drifts[component, n], shared,
+            along_x, part, window, middle, about, others, field, fields.shares[component, n],
+            fields.drifts[component, n], shared,
         )  # fmt: skip
         block_sums(sums, scratch)
         for m in range(cuda.threadIdx.x, 5, cuda.blockDim.x):
@@ -277,12 +275,16 @@ def _others(rank: int, states: Array, contact: Array) -> Any:
     return rank, states, contact
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _respond(
-    active: Array, level: int, table: Any, moves: bool, state: Array, gravity: Array, clock: Array,
-    h: float, room: Any,
-) -> None:  # fmt: skip
+    active: Array,
+    level: int,
+    bodies: Bodies,
+    clock: Clock,
+    box: Box,
+    room: BodyRoom,
+    moves: bool,
+) -> None:
     """Add up the sums over the parts of windows, and give the bodies of a level their new motion."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
@@ -290,36 +292,35 @@ def _respond(
     scratch = cuda.shared.array((SUMS, 1), np.float64)
     sum_parts(room, n, k, scratch)
     if t == 0:
-        su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
-        body, motion = state[n, k], room.motions[n, k]
+        table, dt = bodies.table, clock.columns[n, DT]
+        su, sv = moments(scratch, 0, box.h), moments(scratch, 5, box.h)
+        body, motion = bodies.state[n, k], room.motions[n, k]
         freedom = table.kinds[k, FREE] if moves else 0
         motion[3] = body[SPIN]
         motion[0], motion[1], motion[2] = respond(
-            table.traits[k], freedom, body, su, sv, clock[n, DT], gravity
+            table.traits[k], freedom, body, su, sv, dt, box.gravity
         )
 
 
 def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
-    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @Kernel
     def _drag(
-        active: Array, level: int, u: Array, v: Array, shares: Array, drifts: Array, table: Any,
-        h: float, room: Any,
-    ) -> None:  # fmt: skip
+        active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
+    ) -> None:
         """Drag the fluid under bodies of a level along, and add up the work of what deforms."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
         if not active[n] or room.windows[n, k, LEVEL] != level:
             return
-        bodies = view(table)
+        table, u, v, shares = view(bodies.table), fields.new_u, fields.new_v, fields.shares
         nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
         _, middle, window, _ = placed(room, n, k)
         moved = room.motions[n, k]
         motion = moved[0], moved[1], moved[2]
-        bent = bends(bodies.midlines, bodies, k)
+        bent = bends(table.midlines, table, k)
         part = my_part(room.along, room.across, chunk)
         work = _drag_along(
-            part, window, middle, motion, (n, h, nx, ny), bent, u, v, shares[0, n], shares[1, n],
-            drifts,
+            part, window, middle, motion, (n, box.h, nx, ny), bent, u, v, shares[0, n],
+            shares[1, n], fields.drifts,
         )  # fmt: skip
         if bent:
             scratch = cuda.shared.array((1, THREADS), np.float64)
@@ -332,58 +333,51 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
 
 @Kernel
 def _work(
-    active: Array,
-    level: int,
-    form: Array,
-    bodies: Any,
-    state: Array,
-    clock: Array,
-    h: float,
-    room: Any,
+    active: Array, level: int, bodies: Bodies, clock: Clock, box: Box, room: BodyRoom
 ) -> None:
     """Note what the deformation of the bodies of a level gave to the fluid."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
-    if not bends(bodies.midlines, bodies, k):
+    table = bodies.table
+    if not bends(table.midlines, table, k):
         return
     work = 0.0
     for chunk in range(t, room.sums.shape[3], WARP):
         work += room.sums[n, k, WORK, chunk]
     work = warp_sum(work)
     if t == 0:
-        moved, inertia = room.motions[n, k], bodies.traits[k, FLUID_INERTIA]
+        moved, inertia = room.motions[n, k], table.traits[k, FLUID_INERTIA]
         spins = moved[3], moved[2]
-        body, work, dt = state[n, k], work * h * h, clock[n, DT]
-        _note_work(bodies.midlines, form[n, k], body, work, spins, inertia, dt)
+        body, work, dt = bodies.state[n, k], work * box.h * box.h, clock.columns[n, DT]
+        _note_work(table.midlines, bodies.form[n, k], body, work, spins, inertia, dt)
 
 
 def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
-    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @Kernel
     def _take_turns(
-        active: Array, u: Array, v: Array, shares: Array, drifts: Array, form: Array, table: Any,
-        moves: bool, state: Array, contact: Array, gravity: Array, clock: Array, h: float,
-        sides: Array, room: Any,
+        active: Array, fields: Fields, bodies: Bodies, clock: Clock, box: Box, room: BodyRoom,
+        moves: bool,
     ) -> None:  # fmt: skip
         """Do all of it for bodies of level two, one after the other, in one block of threads a simulation."""
         n, t = cuda.blockIdx.x, cuda.threadIdx.x
         if not active[n]:
             return
-        bodies = view(table)
+        table, u, v, drifts = view(bodies.table), fields.new_u, fields.new_v, fields.drifts
+        state, h = bodies.state, box.h
         scratch, shared = cuda.shared.array((SUMS, THREADS), np.float64), _room_in_block()
         shared_motion = cuda.shared.array(3, np.float64)
-        nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock[n, DT]
+        nx, ny, dt = u.shape[1] - 2 * G, u.shape[2] - 2 * G, clock.columns[n, DT]
         part = my_part(1, 1, 0)
-        share_u, share_v = shares[0, n], shares[1, n]
-        for rank in range(len(bodies.order)):
-            k = bodies.order[rank]
+        share_u, share_v = fields.shares[0, n], fields.shares[1, n]
+        for rank in range(len(table.order)):
+            k = table.order[rank]
             if room.windows[n, k, LEVEL] < 2:
                 continue
             body = state[n, k]
             seen, middle, window, (grip, diffusion) = placed(room, n, k)
-            about = n, k, seen, bodies, h, grip, diffusion, nx, ny, sides
-            others = rank, state[n], contact[n]
+            about = n, k, seen, table, h, grip, diffusion, nx, ny, box.sides
+            others = rank, state[n], bodies.contact[n]
             of_u = _add_up(
                 True, part, window, middle, about, others, u[n], share_u, drifts[0, n], shared
             )
@@ -394,22 +388,22 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
             block_sums(of_u + of_v, scratch)
             if t == 0:
                 su, sv = moments(scratch, 0, h), moments(scratch, 5, h)
-                freedom = bodies.kinds[k, FREE] if moves else 0
+                freedom = table.kinds[k, FREE] if moves else 0
                 shared_motion[0], shared_motion[1], shared_motion[2] = respond(
-                    bodies.traits[k], freedom, body, su, sv, dt, gravity
+                    table.traits[k], freedom, body, su, sv, dt, box.gravity
                 )
             cuda.syncthreads()
             motion = shared_motion[0], shared_motion[1], shared_motion[2]
-            bent = bends(bodies.midlines, bodies, k)
+            bent = bends(table.midlines, table, k)
             work = _drag_along(
                 part, window, middle, motion, (n, h, nx, ny), bent, u, v, share_u, share_v, drifts
             )
             if bent:
                 block_sums((work,), scratch)
                 if t == 0:
-                    work, inertia = scratch[0, 0] * h * h, bodies.traits[k, FLUID_INERTIA]
+                    work, inertia = scratch[0, 0] * h * h, table.traits[k, FLUID_INERTIA]
                     spins = spin, motion[2]
-                    _note_work(bodies.midlines, form[n, k], body, work, spins, inertia, dt)
+                    _note_work(table.midlines, bodies.form[n, k], body, work, spins, inertia, dt)
             cuda.syncthreads()
 
     return _take_turns
@@ -428,35 +422,24 @@ def penalize(
     """Give free bodies their new velocity, drag the fluid under every body along, as on the CPU.
 
     With ``jets``, bodies of level two and more take their turns in launches of their own.
+    How the bodies hold the fluid, which follows from ``penalty``, was found when they were placed.
     """
-    table, state, contact, _, form, jets = bodies
-    clock, gravity, h, sides = time.columns, box.gravity, box.h, box.sides
-    u, shares = fields.new_u, fields.shares
-    bent = len(table.nodes) > 0
+    jets, bent = bodies.jets, len(bodies.table.nodes) > 0
     batch, count, _, parts = room.sums.shape
-    faces = u, fields.new_v, shares, fields.drifts
-    first, later = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
+    over_faces, over_bodies = (fields, bodies, box, room), (bodies, time, box, room)
+    weighs = (_weigh_bent, _weigh_bent_beside) if bent else (_weigh, _weigh_beside)
+    drag, take_turns = (_drag_bent, _take_turns_bent) if bent else (_drag, _take_turns)
     for level in range(min(count, 2) if jets is None or count < 3 else count + 2):
-        weigh = later if level else first
-        weigh.launch(
-            (2 * parts, count, batch), (THREADS,), active, level, *faces, table, state, contact, h,
-            sides, room,
-        )  # fmt: skip
+        weighs[min(level, 1)].launch(
+            (2 * parts, count, batch), (THREADS,), active, level, *over_faces
+        )
         if jets is not None:
-            weigh_jets(active, level, shares, jets, moves, clock, penalty, h, sides, room)
-        _respond.launch(
-            (count, batch), (SUMS * WARP,), active, level, table, moves, state, gravity, clock, h,
-            room,
-        )  # fmt: skip
-        drag = _drag_bent if bent else _drag
-        drag.launch((parts, count, batch), (THREADS,), active, level, *faces, table, h, room)
+            weigh_jets(active, level, *over_faces)
+        _respond.launch((count, batch), (SUMS * WARP,), active, level, *over_bodies, moves)
+        drag.launch((parts, count, batch), (THREADS,), active, level, *over_faces)
         if jets is not None:
-            add_jets(active, level, *faces[:3], jets, state, clock, h, sides, room)
+            add_jets(active, level, fields, *over_bodies)
         if bent:
-            _work.launch((count, batch), (WARP,), active, level, form, table, state, clock, h, room)
+            _work.launch((count, batch), (WARP,), active, level, *over_bodies)
     if count > 2 and jets is None:
-        take_turns = _take_turns_bent if bent else _take_turns
-        take_turns.launch(
-            (batch,), (THREADS,), active, *faces, form, table, moves, state, contact, gravity,
-            clock, h, sides, room,
-        )  # fmt: skip
+        take_turns.launch((batch,), (THREADS,), active, fields, bodies, time, box, room, moves)

@@ -82,41 +82,43 @@ def placed(room: Any, n: int, k: int) -> Any:
 
 
 def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
-    # a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
     @Kernel
     def _place(
-        active: Array, table: Any, moves: bool, state: Array, contact: Array, clock: Array,
-        penalty: float, h: float, nx: int, ny: int, sides: Array, room: Any,
+        active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
+        penalty: float, moves: bool,
     ) -> None:  # fmt: skip
         """Move bodies, note what they touch of the box, find their windows, levels, and how they hold the fluid."""
         n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
         if not active[n]:
             return
-        bodies, dt = view(table), clock[n, DT]
+        table, state, clock, h, sides = (
+            view(bodies.table), bodies.state, time.columns, box.h, box.sides,
+        )  # fmt: skip
+        nx, ny, dt = fields.pressure.shape[1], fields.pressure.shape[2], clock[n, DT]
         inside, steps = grip_of_step(clock[n], penalty, h, moves)
-        for rank in range(t, len(bodies.order), threads):
-            k = bodies.order[rank]
+        for rank in range(t, len(table.order), threads):
+            k = table.order[rank]
             body = state[n, k]
             if moves:
-                move_body(bodies.traits[k], bodies.kinds[k, FREE], body, dt)
+                move_body(table.traits[k], table.kinds[k, FREE], body, dt)
             theta = body[ANGLE]
-            x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, bodies, body, h, nx, ny, sides)
-            touches = touches_box(bodies, n, k, x, y, theta, h, nx, ny, sides)
-            contact[n, k] = TOUCHES_BOX if touches else 0
+            x, y, xc, yc, (i0, i1, j0, j1) = locate_body(n, k, table, body, h, nx, ny, sides)
+            touches = touches_box(table, n, k, x, y, theta, h, nx, ny, sides)
+            bodies.contact[n, k] = TOUCHES_BOX if touches else 0
             place, window = room.places[n, k], room.windows[n, k]
             place[AT_X], place[AT_Y], place[MASS_X], place[MASS_Y] = x, y, xc, yc
             place[COSINE], place[SINE] = math.cos(theta), math.sin(theta)
             place[INSIDE], place[STEPS] = inside, steps
-            place[DIFFUSION] = diffusion_at_surface(bodies, k, clock[n, VISCOSITY], dt, h)
+            place[DIFFUSION] = diffusion_at_surface(table, k, clock[n, VISCOSITY], dt, h)
             window[0], window[1], window[2], window[3] = i0, i1, j0, j1
             window[RANK] = rank
         for level in range(2):
             cuda.syncthreads()
-            for rank in range(t, len(bodies.order), threads):
-                window = room.windows[n, bodies.order[rank]]
+            for rank in range(t, len(table.order), threads):
+                window = room.windows[n, table.order[rank]]
                 rises = False
                 for earlier in range(rank):
-                    other = room.windows[n, bodies.order[earlier]]
+                    other = room.windows[n, table.order[earlier]]
                     if windows_meet(window, other, nx, ny, sides):
                         rises = rises or level == 0 or other[MEETS] > 0
                 if level == 0:
@@ -135,12 +137,10 @@ def place_bodies(
     penalty: float, moves: bool,
 ) -> None:  # fmt: skip
     """Move bodies that move by themselves, find where all are, and let their jets approach their targets."""
-    nx, ny = fields.pressure.shape[1:]
-    table, clock = bodies.table, time.columns
-    place = _place_bent if len(table.nodes) else _place
+    place = _place_bent if len(bodies.table.nodes) else _place
     place.launch(
-        (len(active),), (8 if SIMULATED else 32,), active, table, moves, bodies.state,
-        bodies.contact, clock, penalty, box.h, nx, ny, box.sides, room,
+        (len(active),), (8 if SIMULATED else 32,), active, fields, bodies, time, box, room, penalty,
+        moves,
     )  # fmt: skip
     if bodies.jets is not None and moves:
-        ramp_jets(active, bodies.jets, clock)
+        ramp_jets(active, bodies.jets, time.columns)

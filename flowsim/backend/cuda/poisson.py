@@ -19,7 +19,7 @@ from flowsim.backend.cuda import long_systems
 from flowsim.backend.cuda.device import Device, Transform
 from flowsim.backend.cuda.flow import place_along_y, sign_along_y, write_outflow
 from flowsim.backend.cuda.jets import subtract_sources
-from flowsim.backend.cuda.launching import TILE, Kernel, cell_blocks, rows_each
+from flowsim.backend.cuda.launching import TILE, Kernel, Sweep, sweep_over
 from flowsim.backend.cuda.systems import cut, system_tables, systems_kernel
 from flowsim.kernels.records import Bodies, Box, Fields
 
@@ -30,12 +30,12 @@ MOST_BLOCKS = 65535
 
 @Kernel
 def _transformable_divergence(
-    active: Array, u: Array, v: Array, d: Array, nx: int, ny: int, sides: Array, rows: int
+    active: Array, u: Array, v: Array, d: Array, sides: Array, sweep: Sweep
 ) -> None:
     j = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-    if j < ny and active[cuda.blockIdx.z]:
+    if j < sweep.ny and active[cuda.blockIdx.z]:
         sign = u.dtype.type(sign_along_y(j, sides))
-        write_outflow(u, v, d, j, place_along_y(j, ny, sides), sign, nx, ny, sides, rows)
+        write_outflow(u, v, d, j, place_along_y(j, sweep.ny, sides), sign, sweep, sides)
 
 
 class Systems:
@@ -133,11 +133,9 @@ class PressureSolver:
         :func:`flowsim.backend.cuda.flow.place_along_y`.
         """
         phi, sides = fields.phi, box.sides
-        batch, nx, ny = phi.shape
+        sweep, tiles = sweep_over(phi.shape)
         flat = [field.reshape(-1) for field in (fields.new_u, fields.new_v, phi)]
-        each = rows_each(nx, ny, batch)
-        tiles = cell_blocks(nx, ny, batch, each)
-        _transformable_divergence.launch(tiles, (*TILE, 1), active, *flat, nx, ny, sides, each)
+        _transformable_divergence.launch(tiles, (*TILE, 1), active, *flat, sides, sweep)
         if bodies.jets is not None:
             subtract_sources(active, phi, bodies, box, ordered=True)
         self.solve(active, phi)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from flowsim.backend.cuda.flow import cell_index
+from flowsim.backend.cuda.flow import cell_index, flattened
 from flowsim.backend.cuda.launching import SIMULATED, THREADS, Kernel, block_sums
 from flowsim.boundary import BOTTOM, LEFT, RIGHT, SIDES, TOP, is_low, normal_to_x, outwards
 from flowsim.grid import GHOSTS as G
@@ -23,16 +23,7 @@ LINES = 8 if SIMULATED else 64
 
 
 @Kernel
-def _fill_ghosts(
-    active: Array,
-    u: Array,
-    v: Array,
-    nx: int,
-    ny: int,
-    sides: Array,
-    given: Array,
-    along_x: int,
-) -> None:
+def _fill_ghosts(active: Array, fields: Fields, box: Box, nx: int, ny: int, along_x: int) -> None:
     """Fill both ends of lines, a thread for each: ``along_x`` blocks of a simulation have those along x.
 
     Nothing here depends on which block runs first. Normal velocity is filled from faces that nobody writes. Tangential
@@ -42,6 +33,7 @@ def _fill_ghosts(
     b, block = cuda.blockIdx.x, cuda.blockIdx.y
     if not active[b]:
         return
+    u, v, sides, given = fields.u, fields.v, box.sides, box.given
     wide, high = nx + 2 * G, ny + 2 * G
     start = b * wide * high
     if block < along_x:
@@ -76,47 +68,23 @@ def fill_ghosts(active: Array, fields: Fields, box: Box) -> None:
     batch, wide, high = fields.u.shape
     nx, ny = wide - 2 * G, high - 2 * G
     along_x, along_y = -(-high // LINES), -(-wide // LINES)
-    flat_u, flat_v = fields.u.reshape(-1), fields.v.reshape(-1)
-    _fill_ghosts.launch(
-        (batch, along_x + along_y),
-        (LINES,),
-        active,
-        flat_u,
-        flat_v,
-        nx,
-        ny,
-        box.sides,
-        box.given,
-        along_x,
-    )
+    blocks = batch, along_x + along_y
+    _fill_ghosts.launch(blocks, (LINES,), active, flattened(fields), box, nx, ny, along_x)
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
 def _predict_open_sides(
-    active: Array,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    old_u: Array,
-    old_v: Array,
-    p: Array,
-    nx: int,
-    ny: int,
-    sides: Array,
-    given: Array,
-    clock: Array,
-    over_h: float,
+    active: Array, fields: Fields, time: Clock, box: Box, nx: int, ny: int, over_h: float
 ) -> None:
     b, side, m = (
         cuda.blockIdx.x,
         cuda.blockIdx.y,
         cuda.blockIdx.z * cuda.blockDim.x + cuda.threadIdx.x,
     )
-    if sides[side] != OPEN or not active[b]:
+    if box.sides[side] != OPEN or not active[b]:
         return
-    real = u.dtype.type
+    u, v, new_u, new_v, old_u, old_v, p, _, _, _ = fields
+    clock, real = time.columns, u.dtype.type
     per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(clock[b, VISCOSITY] * over_h)
     dt, r, two_dth = real(clock[b, DT]), real(clock[b, RATIO]), real(2.0 * clock[b, DT] * over_h)
     low, component = is_low(side), 0 if normal_to_x(side) else 1
@@ -135,7 +103,7 @@ def _predict_open_sides(
     centre = flux(
         HALF * (f[c] + f[c + up]), f[c - up], f[c], f[c + up], f[c + 2 * up], per_12, nu_per_h
     )
-    outside = given[b, side, component, m + G]
+    outside = box.given[b, side, component, m + G]
     rate = open_side_rate(outwards, f[o], centre, before, after, outside, per_h)
     i, j = (first_cell, m) if normal_to_x(side) else (m, first_cell)
     pressure = p[cell_index(b, i, j, nx, ny)]
@@ -146,28 +114,13 @@ def _predict_open_sides(
 def predict_open_sides(active: Array, fields: Fields, clock: Clock, box: Box) -> None:
     """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
     _, nx, ny = fields.pressure.shape
-    flat = [field.reshape(-1) for field in fields[:7]]  # from u to the pressure
     blocks = (len(active), SIDES, -(-max(nx, ny) // LINES))
-    _predict_open_sides.launch(
-        blocks, (LINES,), active, *flat, nx, ny, box.sides, box.given, clock.columns, 1.0 / box.h
-    )
+    records = flattened(fields), clock, box
+    _predict_open_sides.launch(blocks, (LINES,), active, *records, nx, ny, 1.0 / box.h)
 
 
-# a kernel takes flat arrays and the numbers that its host part finds: a record would send every array to the device
 @Kernel
-def _update_sides(
-    active: Array,
-    u: Array,
-    v: Array,
-    new_u: Array,
-    new_v: Array,
-    nx: int,
-    ny: int,
-    sides: Array,
-    given: Array,
-    clock: Array,
-    h: float,
-) -> None:
+def _update_sides(active: Array, fields: Fields, clock: Clock, box: Box, nx: int, ny: int) -> None:
     """Set the faces on the sides, a quarter of the threads for each side.
 
     Every block adds up the flux out of all sides by itself, from velocities that nobody writes: that takes less time
@@ -177,11 +130,13 @@ def _update_sides(
     if not active[b]:
         return
     scratch = cuda.shared.array((1, THREADS), np.float64)
+    u, v, new_u, new_v = fields.u, fields.v, fields.new_u, fields.new_v
+    sides, given = box.sides, box.given
     side, first = t // quarter, t % quarter
     real, kind, sign = u.dtype.type, sides[side], outwards(side)
     old, new, component = (u, new_u, 0) if normal_to_x(side) else (v, new_v, 1)
     start, step, inwards, cells = faces_of(side, nx, ny, b)
-    courant = real(max(sign * given[b, side, component, 0], 0.0) * clock[b, DT] / h)
+    courant = real(max(sign * given[b, side, component, 0], 0.0) * clock.columns[b, DT] / box.h)
     balanced, faces = balanced_sides(nx, ny, sides)
     correction = 0.0
     if faces > 0:
@@ -203,9 +158,5 @@ def _update_sides(
 def update_sides(active: Array, fields: Fields, clock: Clock, box: Box) -> None:
     """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
     nx, ny = fields.u.shape[1] - 2 * G, fields.u.shape[2] - 2 * G
-    flat = [field.reshape(-1) for field in fields[:4]]  # u, v, new_u, new_v
     blocks = (len(active), -(-max(nx, ny) * SIDES // THREADS))
-    given, columns = box.given, clock.columns
-    _update_sides.launch(
-        blocks, (THREADS,), active, *flat, nx, ny, box.sides, given, columns, box.h
-    )
+    _update_sides.launch(blocks, (THREADS,), active, flattened(fields), clock, box, nx, ny)
