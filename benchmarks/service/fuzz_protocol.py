@@ -3,11 +3,13 @@
     python benchmarks/service/fuzz_protocol.py  # a million frames, 50,000 of them by sockets
     python benchmarks/service/fuzz_protocol.py --frames 20000 --by-sockets 2000
 
-Valid frames of all kinds are changed at random places, fields and lengths, half of them with the right checksum, so
-that only what is behind it can refuse them. Fails when anything but a counted rejection happens, when a refused frame
-is not answered by exactly one REJECT or ERROR (but for repetitions, whose bodies are not read again), when the learner
-is told a number that stood in no valid frame, when an honest worker is not served any more, or when the process grows
-without end. Writes benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
+Valid frames of all kinds, of protocol 1.0 and 1.1, of environments with one agent and with several, are changed at
+random places, fields and lengths, half of them with the right checksum, so that only what is behind it can refuse them.
+Fails when anything but a counted rejection happens, when a refused frame is not answered by exactly one REJECT or ERROR
+(but for repetitions, whose bodies are not read again), when the learner is told a number that stood in no valid frame,
+when an honest worker is not served any more, or when the process grows without end. Half of the frames that go by
+sockets attack a run with one agent in an environment, half one with several. Writes
+benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
 
 Frames, their changes, the learner by hand and both trials are in one file: a new kind of change is classified where
 it is made.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -26,8 +29,9 @@ import tempfile
 import time
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -38,10 +42,16 @@ from coupling.origin import machine, provenance
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms
 from coupling.wire import protocol
+from coupling.wire.bodies import read_body
 from coupling.wire.protocol import HEADER_SIZE, Header, Hello, Kind, ProtocolError, Step
+from rl_agent.rollout.open_episodes import Decision
 
-RESULT = Path(__file__).parent / "results" / "coupling" / "fuzz.json"
+RESULT = Path(__file__).resolve().parents[1] / "results" / "coupling" / "fuzz.json"
 WORKERS, ENVIRONMENTS, SIZE, ACTIONS = 4, 2, 3, 3
+AGENTS = (1, 3)
+"""Agents in an environment, of the runs that are attacked."""
+SERVERS = ("server", "server_of_several_agents")
+"""What the results of these runs are called."""
 AT_ONCE = 32
 """Attackers that are connected at the same time; each sends one frame."""
 WAIT = 10.0
@@ -228,39 +238,67 @@ class Numbers:
     def __init__(self) -> None:
         self._next = 0
 
-    def rows(self, n: int) -> np.ndarray:
-        """Return f32 (n, SIZE)."""
-        values = np.arange(self._next, self._next + n * SIZE, dtype="<f4")
-        self._next = (self._next + n * SIZE) % 2**24  # exact in f32
-        return values.reshape(n, SIZE)
+    def rows(self, *shape: int) -> np.ndarray:
+        """Return f32 (*shape, SIZE)."""
+        count = math.prod(shape) * SIZE
+        values = np.arange(self._next, self._next + count, dtype="<f4")
+        self._next = (self._next + count) % 2**24  # exact in f32
+        return values.reshape(*shape, SIZE)
+
+
+class Form(NamedTuple):
+    """How a worker speaks: agents in its environments, and the minor version of the protocol."""
+
+    agents: int
+    minor: int
+
+    @property
+    def axis(self) -> tuple[int, ...]:
+        """The axis of agents, which arrays of version 1.1 have."""
+        return (self.agents,) if self.minor else ()
+
+
+def any_form(rng: random.Random, agents: int) -> Form:
+    """Return a form in which such a worker may speak: several agents need version 1.1."""
+    return Form(agents, 1 if agents > 1 else rng.randrange(2))
 
 
 def valid_frames(
-    rng: random.Random, numbers: Numbers, session: int, sequence: int
+    rng: random.Random, numbers: Numbers, session: int, sequence: int, form: Form
 ) -> dict[Kind, bytes]:
     """Return a valid frame of each kind, of a worker at this point of its session."""
-    rows = numbers.rows(ENVIRONMENTS)
+    rows = numbers.rows(ENVIRONMENTS, *form.axis)
     ended = np.array([rng.random() < 0.2 for _ in range(ENVIRONMENTS)])
-    no = np.zeros(ENVIRONMENTS, bool)
-    step = Step(rows[:, 0].astype(float), rows, ended, no, no, no, numbers.rows(int(ended.sum())))
+    no, final = np.zeros(ENVIRONMENTS, bool), numbers.rows(int(ended.sum()), *form.axis)
+    gone = np.broadcast_to(ended[:, None], (ENVIRONMENTS, form.agents)) if form.minor else None
+    step = Step(rows[..., 0].astype(float), rows, ended, no, no, no, final, gone)
     arrays = {
         Kind.RESET: rows.tobytes(),
         Kind.STEP: protocol.encode_step(step),
-        Kind.ACTION: rows[:, :ACTIONS].tobytes(),
+        Kind.ACTION: rows[..., :ACTIONS].tobytes(),
     }
     frames = {
         kind: protocol.encode(
-            Header(kind, session=session, sequence=sequence, environments=ENVIRONMENTS), body
+            Header(
+                kind,
+                session=session,
+                sequence=sequence,
+                environments=ENVIRONMENTS,
+                minor=form.minor,
+            ),
+            body,
         )
         for kind, body in arrays.items()
     }
+    together: Any = form.agents if form.minor else msgspec.UNSET
     maps = (
         hello(
             rng,
+            form,
             slot=rng.randrange(WORKERS),
             recovered=frames[Kind.STEP] if rng.random() < 0.5 else b"",
         ),
-        protocol.Welcome(1, session or 1, 0, 0, [1] * ENVIRONMENTS, 1.0, 600.0),
+        protocol.Welcome(1, session or 1, 0, 0, [1] * ENVIRONMENTS, 1.0, 600.0, together),
         protocol.Reject("because"),
         protocol.Heartbeat(sequence, 0.5, 100.0, 200.0, 1, 2, "it failed"),
         protocol.Pause("learning must catch up"),
@@ -276,7 +314,7 @@ def valid_frames(
     return frames
 
 
-def hello(rng: random.Random, slot: int, recovered: bytes = b"") -> Hello:
+def hello(rng: random.Random, form: Form, slot: int, recovered: bytes = b"") -> Hello:
     """Return what a new process of a worker says."""
     bounds = [-1.0] * ACTIONS, [1.0] * ACTIONS
     return Hello(
@@ -290,21 +328,21 @@ def hello(rng: random.Random, slot: int, recovered: bytes = b"") -> Hello:
         *bounds,
         "task",
         recovered,
+        form.agents if form.minor else msgspec.UNSET,
     )
 
 
-def read(frame: bytes) -> Any:
-    """Decode a frame to its last field."""
+def read(frame: bytes, agents: int) -> Any:
+    """Decode a frame of a run with so many agents in an environment, to its last field."""
     header, body = protocol.decode(frame)
     if mended(frame) != frame:
         raise SystemExit(f"a frame with a wrong length or checksum was accepted: {frame.hex()}")
     match header.kind:
-        case Kind.STEP:
-            return protocol.decode_step(body, ENVIRONMENTS, SIZE)
-        case Kind.RESET:
-            return protocol.decode_observations(body, ENVIRONMENTS, SIZE)
+        case Kind.STEP | Kind.RESET:
+            return read_body(replace(header, environments=ENVIRONMENTS), body, SIZE, agents)
         case Kind.ACTION:
-            return protocol.decode_actions(body, ENVIRONMENTS, ACTIONS)
+            axis = (agents,) if header.minor else ()
+            return protocol.decode_actions(body, ENVIRONMENTS, *axis, ACTIONS)
         case _:
             return protocol.decode_control(header, body)
 
@@ -335,12 +373,12 @@ def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
     began = time.perf_counter()
     for done in range(count):
         if done % 256 == 0:
-            frames = list(
-                valid_frames(rng, numbers, rng.getrandbits(62) + 1, rng.randrange(1, 9)).values()
-            )
+            form = any_form(rng, rng.choice(AGENTS))
+            session, sequence = rng.getrandbits(62) + 1, rng.randrange(1, 9)
+            frames = list(valid_frames(rng, numbers, session, sequence, form).values())
         frame = changed(rng, rng.choice(frames))
         try:
-            valid[type(read(frame)).__name__] += 1
+            valid[type(read(frame, form.agents)).__name__] += 1
         except ProtocolError as error:
             reasons[reason_of(str(error))] += 1
         if done and done % 100_000 == 0:
@@ -363,13 +401,21 @@ def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
 class Recorder(NullLearner):
     """A learner that keeps nothing but the rows that it is told, and answers zeros."""
 
-    def __init__(self) -> None:
+    def __init__(self, agents: int) -> None:
         super().__init__()
         self.told: set[bytes] = set()
+        self._agents = agents
+
+    def decide(self, agents: np.ndarray) -> Decision:
+        """Decide for zeros, with an axis of agents where there are several."""
+        if self._agents == 1:
+            return super().decide(agents)
+        zeros = np.zeros((len(agents), self._agents, ACTIONS), np.float32)
+        return replace(super().decide(agents), action=zeros)
 
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
         """Keep the rows."""
-        self._note(observations)
+        self._note(observations.reshape(-1, SIZE))
 
     def observe(
         self,
@@ -381,8 +427,8 @@ class Recorder(NullLearner):
         agent_ended: np.ndarray | None = None,
     ) -> None:
         """Keep the rows and rewards."""
-        self._note(observations)
-        self._note(np.asarray(rewards, "<f8"))
+        self._note(observations.reshape(-1, SIZE))
+        self._note(np.asarray(rewards, "<f8").reshape(-1))
         super().observe(agents, rewards, terminated, truncated, observations)
 
     def _note(self, rows: np.ndarray) -> None:
@@ -394,11 +440,13 @@ class Recorder(NullLearner):
 class Siege:
     """An honest worker in each place, and attackers who know its session."""
 
-    def __init__(self, rng: random.Random, folder: Path) -> None:
-        self._rng, self._numbers = rng, Numbers()
-        self.learner = Recorder()
+    def __init__(self, rng: random.Random, folder: Path, agents: int) -> None:
+        self._rng, self._numbers, self._agents = rng, Numbers(), agents
+        self.learner = Recorder(agents)
         sizes = [ENVIRONMENTS] * WORKERS, SIZE, [-1.0] * ACTIONS, [1.0] * ACTIONS
-        terms = Terms(*sizes, "task", lambda agent, start: agent, dead_after=0.2)
+        terms = Terms(
+            *sizes, "task", lambda agent, start: agent, dead_after=0.2, agents_per_env=agents
+        )
         log = ExperienceLog(folder)
         log.begin(0)
         self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, 2**62, log)
@@ -428,7 +476,7 @@ class Siege:
     def note(self, frame: bytes) -> bool:
         """Note the rows of a frame if it is valid; return whether it is."""
         try:
-            body = read(frame)
+            body = read(frame, self._agents)
         except ProtocolError:
             return False
         if isinstance(body, Hello) and body.recovered:
@@ -436,11 +484,12 @@ class Siege:
         if isinstance(body, Step):
             self.said.update(
                 row.tobytes()
-                for rows in (body.observations, body.final, body.rewards)
-                for row in rows
+                for rows in (body.observations, body.final)
+                for row in rows.reshape(-1, SIZE)
             )
+            self.said.update(reward.tobytes() for reward in body.rewards.reshape(-1))
         elif protocol.decode(frame)[0].kind is Kind.RESET:
-            self.said.update(row.tobytes() for row in body)
+            self.said.update(row.tobytes() for row in body.reshape(-1, SIZE))
         return True
 
     def ask(self, socket: zmq.Socket[bytes], frame: bytes, wanted: Kind) -> Header:
@@ -460,14 +509,14 @@ class Siege:
 
     def live(self) -> None:
         """Join instead of the worker before, step under attack, and leave with something in the outbox."""
-        slot = self._rng.randrange(WORKERS)
+        slot, form = self._rng.randrange(WORKERS), any_form(self._rng, self._agents)
         with self.dealer() as socket:
-            greeting = hello(self._rng, slot, recovered=self._left.pop(slot, b""))
+            greeting = hello(self._rng, form, slot, recovered=self._left.pop(slot, b""))
             session = self.ask(socket, protocol.encode_control(greeting), Kind.WELCOME).session
             self.lives += 1
             valid: list[bytes] = []
             for sequence in range(1, self._rng.randrange(2, 8)):
-                frames = valid_frames(self._rng, self._numbers, session, sequence)
+                frames = valid_frames(self._rng, self._numbers, session, sequence, form)
                 self.ask(socket, frames[Kind.RESET if sequence == 1 else Kind.STEP], Kind.ACTION)
                 self.honest_messages += 1
                 valid += self.attack(session, sequence)
@@ -475,7 +524,7 @@ class Siege:
             socket.send(protocol.encode_control(protocol.Goodbye("done"), session=session))
             # so it has arrived
             self.ask(socket, protocol.encode_control(protocol.Status()), Kind.STATUS_REPLY)
-            last = valid_frames(self._rng, self._numbers, session, sequence + 1)
+            last = valid_frames(self._rng, self._numbers, session, sequence + 1, form)
             # anything else is refused with the HELLO that brings it
             self._left[slot] = self._rng.choice((last[Kind.STEP], last[Kind.RESET]))
 
@@ -489,7 +538,11 @@ class Siege:
         for _ in range(AT_ONCE):
             near = self._rng.choice((sequence, sequence + 1, sequence + 1, sequence + 2))
             frames = valid_frames(
-                self._rng, self._numbers, self._rng.choice((session, session, session, 7)), near
+                self._rng,
+                self._numbers,
+                self._rng.choice((session, session, session, 7)),
+                near,
+                any_form(self._rng, self._agents),
             )
             frame = changed(self._rng, self._rng.choice(list(frames.values())))
             (valid if self.note(frame) else invalid).append(frame)
@@ -518,7 +571,7 @@ class Siege:
             quiet += 1
             for socket, heard in zip(sockets, answers, strict=True):
                 while socket.poll(0):
-                    heard.append(read(socket.recv()))
+                    heard.append(read(socket.recv(), self._agents))
                     quiet = 0
             if owed and any(
                 len(heard) < number for heard, number in zip(answers, owed, strict=True)
@@ -562,10 +615,13 @@ def memory() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def fuzz_server(rng: random.Random, count: int) -> dict[str, Any]:
-    """Send frames to a real server by real sockets, between the messages of honest workers."""
+def fuzz_server(rng: random.Random, count: int, agents: int) -> dict[str, Any]:
+    """Send frames to a real server by real sockets, between the messages of honest workers.
+
+    ``agents`` are in each environment of its run.
+    """
     with tempfile.TemporaryDirectory(prefix="flowsim-fuzz-") as folder:
-        siege = Siege(rng, Path(folder))
+        siege = Siege(rng, Path(folder), agents)
         began, told, grown = time.perf_counter(), 0.0, 0.0
         first = 0.0
         while siege.sent < count:
@@ -621,8 +677,9 @@ def main() -> None:
         **provenance(),
         "machine": machine(),
         "decoder": fuzz_decoder(rng, arguments.frames - arguments.by_sockets),
-        "server": fuzz_server(rng, arguments.by_sockets),
     }
+    for agents, name in zip(AGENTS, SERVERS, strict=True):
+        result[name] = fuzz_server(rng, arguments.by_sockets // len(AGENTS), agents)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(result, indent=1) + "\n")
     print(f"{arguments.frames} frames, no accident; {arguments.output}", file=sys.stderr)
