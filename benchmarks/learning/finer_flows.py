@@ -107,7 +107,7 @@ def change(played: dict[str, Any], who: str, counts: str) -> float:
 def table(kept: dict[str, dict[str, Any]]) -> str:
     """Return a row for each agent and resolution, in Markdown."""
     lines = [
-        "| agent | cells per D | what counts | no control | best baseline | | trained | |",
+        "| agent | cells per D | what counts | no control | best baseline | change | trained | change |",
         "| --- | --: | --- | --: | --: | --: | --: | --: |",
     ]
     for name, by_cells in kept.items():
