@@ -128,7 +128,7 @@ def picture(kept: dict[str, dict[str, Any]]) -> Figure:
         study, cells = PLAN[name], [int(key) for key in by_cells]
         for who, style in (("trained", "o-"), (study.baseline, "s--")):
             saved = [-change(played, who, study.counts) for played in by_cells.values()]
-            axis.plot(cells, saved, style, label=who.replace("_", " "))
+            axis.plot(cells, saved, style, label=who.replace("_", " "), clip_on=False)
         axis.set(title=name, xlabel="cells per D", xticks=cells)
         axis.set_ylim(bottom=0.0)
         axis.legend(frameon=False, fontsize="small")

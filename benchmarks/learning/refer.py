@@ -35,7 +35,7 @@ from rl_agent.config.colours import styles_of  # noqa: E402
 NAME = "refer"
 PANELS = (
     Panel(0, "mean_return", "environment steps", "return of training episodes"),
-    Panel(0, "kl", "environment steps", "KL divergence, mean over the memory"),
+    Panel(0, "kl", "environment steps", "KL divergence, mean over the memory", "log"),
     Panel(0, "far_fraction", "environment steps", "share of far-policy steps"),
 )
 
@@ -67,14 +67,15 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         methods, jobs = methods_of(name, suite, results), jobs_of(name, suite)
         done = sum(len(methods.get(method, [])) for method in suite.methods)
         parts.append(f"## {name}\n\n{suite.about}\n{done} of {len(jobs)} trainings are complete.")
-        for task, own in by_task(methods).items():
+        styles = styles_of([*suite.methods, *methods])  # those of other suites beside them, too
+        for task, own in by_task(methods).items() if done else ():
             where, shows = (
                 slug(f"{name}_{task}"),
                 f"return, KL divergence and far-policy share, {task}",
             )
             parts += [
                 f"### {task}",
-                draw_on_page(page, where, own, PANELS, shows, styles_of(suite.methods)),
+                draw_on_page(page, where, own, PANELS, shows, styles),
                 "\n".join(table(own)),
             ]
             if suite.contrasts:

@@ -43,12 +43,15 @@ class Panel(NamedTuple):
         Column of the curves.
     x, y
         Labels of the axes.
+    scale
+        Of y, as matplotlib names it.
     """
 
     along: int
     value: str
     x: str
     y: str
+    scale: str = "linear"
 
 
 def methods_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
@@ -112,7 +115,7 @@ def draw(
             if len(seeds) > 1:
                 band, color = interval([values]), styles[name]["color"]
                 axes.fill_between(places, *band, color=color, alpha=0.2, linewidth=0)
-        axes.set(xlabel=panel.x, ylabel=panel.y)
+        axes.set(xlabel=panel.x, ylabel=panel.y, yscale=panel.scale)
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     handles, labels = axes.get_legend_handles_labels()
