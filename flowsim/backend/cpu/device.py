@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from flowsim.backend.cpu.compiling import recording
 from flowsim.backend.cpu.far_field import FarField
-from flowsim.backend.cpu.loops import LOOPS
+from flowsim.backend.cpu.loops import BLOCKS_A_THREAD, LOOPS
 from flowsim.backend.cpu.precompile import compile_ahead
-from flowsim.backend.cpu.program import BLOCKS_A_THREAD, MOST_THREADS, Program
+from flowsim.backend.cpu.program import MOST_THREADS, Program
 from flowsim.backend.cpu.room import PLACE_COLUMNS, ROW_SUMS, Room
 from flowsim.bodies.table import BodyTable
 from flowsim.grid import Grid

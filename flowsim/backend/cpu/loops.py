@@ -2,8 +2,9 @@
 
 A program is a table of calls: the address of a sweep, the address of its arguments, and whether it is divided. One
 thread takes one simulation through all steps (:func:`run`). Several share a single large one: the leader (:func:`lead`)
-puts each divided sweep on a board, from which it and the assistants (:func:`assist`) take one block of rows after the
-other. An assistant that has no core, or never comes, is waited for only while it has a block in hand.
+puts each divided sweep on a board, and it and the assistants (:func:`assist`) take its blocks of rows. Each begins with
+blocks of its own, which lie in its caches since the last sweep, and goes on with what others have not begun. So an
+assistant that has no core, or never comes, is waited for only while it has a block in hand.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import carray, extending
 from numba.core import types
+from numpy.typing import NDArray
 
 from flowsim.backend.cpu.compiling import inner
 from flowsim.backend.cpu.object_code import Need, address
 
-TICKET, FINISHED, BOARD = 0, 8, 16
-"""Places on a board, each in a line of the caches of its own, and its size."""
+LINE = 8
+"""Numbers in a line of the caches: each place on a board has one of its own."""
+TICKET, FINISHED, TAKEN = 0, LINE, 2 * LINE
+"""Places on a board: the sweep that is on it, how many of its blocks are finished, and the last sweep for which block 0
+was taken, before that of the next block. A ticket is the number of a sweep, counted from 1, and that of its call."""
 CLOSED = 1 << 62
-"""A ticket of this size or more says that nothing will be put on the board any more."""
-NOTHING = 1 << 15
-"""Number of a block that no sweep has: an open board with nothing on it."""
+"""The ticket that says that nothing will be put on the board any more."""
+BLOCKS_A_THREAD = 2
+"""In a simulation that threads share: a thread that is late leaves its share to the others."""
 SPINS, YIELDS, NAP = 2000, 2000, 50
 """Looks at the board before another thread is let on the core, and before sleeping; microseconds of sleep."""
 
@@ -83,6 +89,18 @@ def _increment(typing_context: Any, board: Any, place: Any) -> Any:
     return types.int64(board, types.int64), generate
 
 
+@intrinsic
+def _take(typing_context: Any, board: Any, place: Any, number: Any) -> Any:
+    """Take a block for the sweep of a number, and return whether it was still to be had."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        before = builder.sub(args[2], ir.Constant(_word, 1))
+        at = builder.gep(args[0], [args[1]])
+        return builder.extract_value(builder.cmpxchg(at, before, args[2], "acq_rel", "acquire"), 1)
+
+    return types.boolean(board, types.int64, types.int64), generate
+
+
 @inner
 def _wait(looks: int) -> None:
     """Wait a little, the longer the more often there was nothing to see."""
@@ -93,18 +111,21 @@ def _wait(looks: int) -> None:
 
 
 @inner
-def _do_a_block(calls: Any, b: int, blocks: int, worker: int, board: Any) -> bool:
-    """Take a block from the board and sweep over it; return whether there was one."""
-    if (_load(board, TICKET) & 0xFFFF) >= blocks:
-        return False
-    ticket = _increment(board, TICKET)
-    block = ticket & 0xFFFF
-    if ticket >= CLOSED or block >= blocks:
-        return False
-    k = (ticket >> 16) & 0xFFFF
-    _call(calls[k, 0], b, block, blocks, worker, calls[k, 1])
-    _increment(board, FINISHED)
-    return True
+def _do_blocks(calls: Any, b: int, blocks: int, worker: int, board: Any, ticket: int) -> int:
+    """Sweep over the blocks that nobody has taken, those of the worker first; return how many there were."""
+    number, k, done = ticket >> 16, ticket & 0xFFFF, 0
+    for i in range(blocks):
+        block = (worker * BLOCKS_A_THREAD + i) % blocks
+        if _take(board, TAKEN + LINE * block, number):
+            _call(calls[k, 0], b, block, blocks, worker, calls[k, 1])
+            _increment(board, FINISHED)
+            done += 1
+    return done
+
+
+def empty_board(blocks: int) -> NDArray[np.int64]:
+    """Return a board for sweeps of so many blocks."""
+    return np.zeros(TAKEN + LINE * blocks, np.int64)
 
 
 class Loop:
@@ -149,7 +170,7 @@ def run(calls: Any, count: int, b: int, worker: int, most: int, running: Any) ->
 
 @Loop
 def lead(calls: Any, count: int, b: int, blocks: int, most: int, running: Any, board: Any) -> int:
-    """Do what :func:`run` does, with others, as worker 0; the board is closed at the end."""
+    """Do what :func:`run` does, with others, as worker 0; the board, which was empty, is closed at the end."""
     table, flag = carray(calls, (count, 3)), carray(running, 1)
     steps, sweeps = 0, 0
     while steps < most and flag[0]:
@@ -158,10 +179,10 @@ def lead(calls: Any, count: int, b: int, blocks: int, most: int, running: Any, b
                 _call(table[k, 0], b, 0, blocks, 0, table[k, 1])
                 continue
             sweeps += 1
+            ticket = (sweeps << 16) | k
             _store(board, FINISHED, 0)
-            _store(board, TICKET, (sweeps << 32) | (k << 16))
-            while _do_a_block(table, b, blocks, 0, board):
-                pass
+            _store(board, TICKET, ticket)
+            _do_blocks(table, b, blocks, 0, board, ticket)
             looks = 0
             while _load(board, FINISHED) < blocks:
                 looks += 1
@@ -175,13 +196,19 @@ def lead(calls: Any, count: int, b: int, blocks: int, most: int, running: Any, b
 def assist(calls: Any, count: int, b: int, blocks: int, worker: int, board: Any) -> int:
     """Take blocks from the board until it is closed; return how many."""
     table = carray(calls, (count, 3))
-    done, looks = 0, 0
-    while _load(board, TICKET) < CLOSED:
-        if _do_a_block(table, b, blocks, worker, board):
-            done, looks = done + 1, 0
-        else:
+    done, looks, seen = 0, 0, 0
+    ticket = _load(board, TICKET)
+    while ticket < CLOSED:
+        if ticket == seen:
             looks += 1
             _wait(looks)
+        else:
+            done, looks, seen = (
+                done + _do_blocks(table, b, blocks, worker, board, ticket),
+                0,
+                ticket,
+            )
+        ticket = _load(board, TICKET)
     return done
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
+import statistics
 import threading
 import time
 from collections import deque
@@ -26,12 +26,12 @@ TURN = 0.05
 """Seconds, about, after which threads that share a simulation return to Python, which may be interrupted."""
 MOST_THREADS = 256
 """Of a simulation, and of a process beside those that wait."""
-BLOCKS_A_THREAD = 2
-"""In a simulation that threads share: a thread that is late leaves its share to the others."""
-TRIAL = 0.1
+TRIAL = 0.2
 """Part of a turn for which the slower of one thread and several is tried again."""
 TRY_AGAIN = 50
 """How much longer than a trial the faster goes on before the next."""
+REMEMBERED = 3
+"""Turns by whose median the two are compared: one that was disturbed, or lucky, decides nothing."""
 
 
 class Program:
@@ -114,15 +114,15 @@ class Program:
         """Let threads share the rows of one simulation, as long as that is faster than one thread alone."""
         left, flag = 2**62 if steps is None else steps, active.ctypes.data + b
         program = self._table.ctypes.data, len(self._table), b
-        board = np.zeros(loops.BOARD, np.int64)
+        blocks = loops.BLOCKS_A_THREAD * self._threads
+        board = loops.empty_board(blocks)
         while left > 0 and active[b]:
             threads, most = self._pace.next_turn()
             most, began = min(left, most), time.perf_counter()
             if threads == 1:
                 done = loops.run(*program, 0, most, flag)
             else:
-                blocks = BLOCKS_A_THREAD * threads
-                board[loops.TICKET] = loops.NOTHING
+                board[:] = 0
                 assist = functools.partial(self._assist, (*program, blocks), board)
                 close = functools.partial(board.__setitem__, loops.TICKET, loops.CLOSED)
                 with _others(assist, range(1, threads), close):
@@ -141,24 +141,24 @@ class Pace:
     """
 
     def __init__(self, threads: int) -> None:
-        self._seconds = {threads: 0.0, 1: 0.0}
+        self._seen: dict[int, deque[float]] = {n: deque(maxlen=REMEMBERED) for n in (threads, 1)}
         self._until_trial = 0.0
 
     def next_turn(self) -> tuple[int, int]:
         """Return how many threads are to take the next turn, and through how many steps."""
-        threads, other = sorted(self._seconds, key=self._seconds.__getitem__)
+        seconds = {n: statistics.median(seen) if seen else 0.0 for n, seen in self._seen.items()}
+        threads, other = sorted(seconds, key=seconds.__getitem__)
         length = TURN
         if self._until_trial <= 0.0:
             threads, length = other, TRIAL * TURN
-            self._until_trial = TRY_AGAIN * max(length, self._seconds[other])
-        step = self._seconds[threads]
+            self._until_trial = TRY_AGAIN * max(length, seconds[other])
+        step = seconds[threads]
         return threads, max(1, int(length / step)) if step else 1
 
     def note(self, threads: int, seconds: float, steps: int) -> None:
-        """Note how long steps took: the estimate falls at once to a shorter time, and halfway rises to a longer one."""
+        """Note how long steps took."""
         self._until_trial -= seconds
-        before, now = self._seconds[threads] or math.inf, seconds / steps
-        self._seconds[threads] = min(now, 0.5 * (before + now))
+        self._seen[threads].append(seconds / steps)
 
 
 @contextmanager
