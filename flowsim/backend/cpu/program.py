@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import statistics
 import threading
 import time
 from collections import deque
@@ -27,11 +26,11 @@ TURN = 0.05
 MOST_THREADS = 256
 """Of a simulation, and of a process beside those that wait."""
 TRIAL = 0.2
-"""Part of a turn for which the slower of one thread and several is tried again."""
+"""Part of a turn for which the other of one thread and several is tried."""
 TRY_AGAIN = 50
-"""How much longer than a trial the faster goes on before the next."""
-REMEMBERED = 3
-"""Turns by whose median the two are compared: one that was disturbed, or lucky, decides nothing."""
+"""How much longer than a trial threads go on before the next."""
+WINS = 2
+"""Trials in a row, each faster than the turn before it, after which threads change: one may be luck."""
 
 
 class Program:
@@ -135,30 +134,38 @@ class Program:
 
 
 class Pace:
-    """How fast one thread and several take a simulation through a step, as last seen.
+    """Whether one thread or several take a simulation through its steps, by what was faster when both were tried.
 
-    Beside other work several may be slower: one that has no core is waited for.
+    Beside other work several may be slower: one that has no core is waited for. A trial is compared with the turn just
+    before it, and with nothing older, since the machine may have become slower for both.
     """
 
     def __init__(self, threads: int) -> None:
-        self._seen: dict[int, deque[float]] = {n: deque(maxlen=REMEMBERED) for n in (threads, 1)}
-        self._until_trial = 0.0
+        self._threads, self._other = threads, 1
+        self._seconds = {threads: 0.0, 1: 0.0}  # of a step, in the last turn
+        self._until_trial, self._wins = 0.0, 0
 
     def next_turn(self) -> tuple[int, int]:
         """Return how many threads are to take the next turn, and through how many steps."""
-        seconds = {n: statistics.median(seen) if seen else 0.0 for n, seen in self._seen.items()}
-        threads, other = sorted(seconds, key=seconds.__getitem__)
-        length = TURN
-        if self._until_trial <= 0.0:
-            threads, length = other, TRIAL * TURN
-            self._until_trial = TRY_AGAIN * max(length, seconds[other])
-        step = seconds[threads]
+        threads, length, step = self._threads, TURN, self._seconds[self._threads]
+        if step and self._until_trial <= 0.0:
+            threads, length = self._other, TRIAL * TURN
+            step = self._seconds[threads] or step
         return threads, max(1, int(length / step)) if step else 1
 
     def note(self, threads: int, seconds: float, steps: int) -> None:
         """Note how long steps took."""
         self._until_trial -= seconds
-        self._seen[threads].append(seconds / steps)
+        self._seconds[threads] = step = seconds / steps
+        if threads == self._threads:
+            return
+        self._wins = self._wins + 1 if step < self._seconds[self._threads] else 0
+        if self._wins == 0:
+            self._until_trial = TRY_AGAIN * max(TRIAL * TURN, step)
+            return
+        self._until_trial = 0.5 * TURN  # again after one turn
+        if self._wins == WINS:
+            self._threads, self._other, self._wins = threads, self._threads, 0
 
 
 @contextmanager
