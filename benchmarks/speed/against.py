@@ -2,11 +2,11 @@
 
     git worktree add /tmp/before d51ad57
     python benchmarks/speed/against.py /tmp/before  # into benchmarks/results/against.json and docs/studies/speed.md
-    python benchmarks/speed/against.py /tmp/before --only solver --runs 5 -o /tmp/ratios.json
+    python benchmarks/speed/against.py /tmp/before --only tasks --runs 5 -o /tmp/ratios.json
     python benchmarks/speed/against.py --page       # only the table, from what is kept
 
 Each run is ``flowsim bench PART --json`` of the other checkout and then of this one, or the other way round, in the
-environment of this interpreter; learners take short turns (in_turns.py).
+environment of this interpreter; learners and the flows of the solver take short turns (in_turns.py).
 A row's ratio is that of its speed here over its speed there; kept are all of them.
 Parts that are not measured again keep their rows, with the commit that these were measured on.
 """
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
-from benchmarks.speed.in_turns import CASES, row_of  # noqa: E402
+from benchmarks.speed.in_turns import flow_rows, learner_rows  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
 
@@ -40,13 +40,13 @@ SPEED = {
     "learner": "updates_per_processor_second",
     "coupling": "round_trips_per_second",
 }
+IN_TURNS = {"solver": flow_rows, "learner": learner_rows}
+"""Parts that take short turns instead."""
 NAMES = {
-    "solver": ("nx", "ny", "batch", "threads", "dtype", "busy"),
     "tasks": ("task", "threads"),
     "coupling": ("agents", "processes", "transport", "curve", "learning", "step_ms"),
 }
-"""What tells the rows of a part from each other; where a row says nothing of it, OLD does."""
-OLD = {"busy": 0}
+"""What tells the rows of the other parts from each other."""
 FORMER = {
     "d_cylinder_wake/quick": "d_cylinder_wake/sketch",
     "d_cylinder_wake at 16": "d_cylinder_wake/quick",
@@ -74,7 +74,7 @@ def bench(checkout: Path, part: str) -> dict[str, float]:
     speeds: dict[str, float] = {}
     for row in rows:
         # a row that is measured twice, beside different others, counts where it comes first
-        speeds.setdefault(", ".join(_word(OLD | row, key) for key in NAMES[part]), row[SPEED[part]])
+        speeds.setdefault(", ".join(_word(row, key) for key in NAMES[part]), row[SPEED[part]])
     return speeds
 
 
@@ -84,8 +84,8 @@ def _word(row: dict[str, Any], key: str) -> str:
 
 def compare(other: Path, part: str, runs: int) -> list[dict[str, Any]]:
     """Return the rows that both have, with their speeds in each of the runs, the other's first."""
-    if part == "learner":
-        return [row_of(case, other, ROOT) for case in CASES]
+    if part in IN_TURNS:
+        return [{"part": part, **row} for row in IN_TURNS[part](other, ROOT)]
     pairs = []
     for run in range(runs):
         print(f"{part}: run {run + 1} of {runs}", flush=True)
@@ -109,16 +109,17 @@ def table(found: dict[str, Any]) -> str:
     lines = [
         f"Beside {found['other'][:7]}, on {found['machine']}.",
         "",
-        f"| part | row | commit | {found['other'][:7]}, median | ratio: median | least and most | pairs |",
+        f"| part | row | commit | {found['other'][:7]}, median | ratio: median | quartiles | pairs |",
         "| --- | --- | --- | --: | --: | --- | --: |",
     ]
     for row in found["rows"]:
         each = [here / there for there, here in row["speeds"]]
+        low, _, high = statistics.quantiles(each, method="inclusive")
         there = statistics.median(there for there, _ in row["speeds"])
         commit, unit = row.get("commit", found["commit"])[:7], SPEED[row["part"]].replace("_", " ")
         lines.append(
             f"| {row['part']} | {row['row']} | {commit} | {there:.4g} {unit} | "
-            f"{ratio(row):.2f} | {min(each):.2f} to {max(each):.2f} | {len(each)} |"
+            f"{ratio(row):.2f} | {low:.2f} to {high:.2f} | {len(each)} |"
         )
     return "\n".join(lines)
 

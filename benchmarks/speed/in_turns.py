@@ -1,25 +1,29 @@
-"""The updates of learners of another commit beside those of this one, in short turns and by processor time.
+"""Learners and flows of another commit beside those of this one, in short turns.
 
-    python benchmarks/speed/against.py /tmp/before --only learner  # is who asks for it
+    python benchmarks/speed/against.py /tmp/before --only solver learner  # is who asks for it
 
-Updates need one core and no other process. So each checkout has a process with a warm learner, and both take turns of
-a sixth of a second. What slows the machine slows both, and time in which somebody else has the core does not count.
-Two processes of the same commit differ by some 3 per cent, so both are started several times.
+Each checkout has a process with a warm learner or flow, and both take turns of a sixth of a second; a process is
+stopped until it is its turn, since threads that wait for the next step would take a core. So what slows the machine
+slows both. Updates of a learner need one core, and processor time is measured; steps of a flow need all its threads,
+and the time is that of the clock. Two processes of the same commit differ by some 3 per cent, so both are started
+several times.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 STARTS, TURNS, SECONDS, WARM = 4, 12, 0.15, 20
-"""How often both processes are started, turns after each start, length of a turn, updates before the first."""
-CASES = (
+"""How often both processes are started, turns after each start, length of a turn, steps before the first."""
+LEARNERS = (
     ("vracer", "mlp", 17, 6, "uniform"),
     ("vracer", "lstm", 14, 3, "uniform"),
     ("ddpg", "mlp", 17, 6, "uniform"),
@@ -33,11 +37,21 @@ CASES = (
     ("td3", "mlp", 17, 6, "ero"),
 )
 """Algorithm, network, sizes of observation and action, sampler."""
-Case = tuple[str, str, int, int, str]
+FLOWS = (
+    (128, 64, 1, 2),
+    (128, 64, 24, 2),
+    (256, 128, 1, 2),
+    (512, 256, 1, 2),
+    (1024, 512, 1, 2),
+    (640, 320, 1, 2),
+)
+"""Cells along x and y, batch, threads: the rows of ``flowsim bench solver``, whose school has no swimmers here."""
+Case = tuple[str | int, ...]
+Steps = Callable[[int], Any]
 
 
-def serve(algorithm: str, network: str, observation: str, action: str, sampler: str) -> None:
-    """Make a learner warm; then, for each line with a number, update as often, and say how long that took."""
+def learner(algorithm: str, network: str, observation: str, action: str, sampler: str) -> Steps:
+    """Return the updates of a warm learner."""
     try:
         from coupling.bench.learner import FILLED, warm_learner
     except ModuleNotFoundError:  # before the packages had rooms
@@ -48,31 +62,56 @@ def serve(algorithm: str, network: str, observation: str, action: str, sampler: 
     if sampler != "uniform":
         settings["replay"] = "none"
     config = AgentConfig(**settings, threads=1, **FILLED)
-    learner = warm_learner(config, int(observation), int(action))
+    warm = warm_learner(config, int(observation), int(action))
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            warm.update()
+
+    return run
+
+
+def flow(nx: str, ny: str, batch: str, threads: str) -> Steps:
+    """Return the steps of a flow of the bench."""
+    try:
+        from flowsim.backend import bench
+    except ImportError:  # before the packages had rooms
+        from flowsim import bench  # type: ignore[attr-defined,no-redef]
+    if (int(nx), int(ny)) == bench.SCHOOL_CELLS:
+        return bench._school(0, int(threads)).advance_steps
+    return bench._wake_steps(bench._wake(int(nx), int(ny), int(batch), int(threads)))
+
+
+def serve(kind: str, *words: str) -> None:
+    """For each line with a number, do so many steps, and say how long that took."""
+    run, clock = (learner, time.process_time) if kind == "learner" else (flow, time.perf_counter)
+    steps = run(*words)
     for line in sys.stdin:
-        began = time.process_time()
-        for _ in range(int(line)):
-            learner.update()
-        print(time.process_time() - began, flush=True)
+        began = clock()
+        steps(int(line))
+        print(clock() - began, flush=True)
 
 
 class Other:
-    """A process with a learner of a checkout."""
+    """A process with a learner or a flow of a checkout, which is stopped but for its turns."""
 
-    def __init__(self, checkout: Path, case: Case) -> None:
+    def __init__(self, checkout: Path, kind: str, case: Case) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), *map(str, case)],
+            [sys.executable, str(Path(__file__).resolve()), kind, *map(str, case)],
             cwd=checkout, env=os.environ | {"PYTHONPATH": str(checkout)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def update(self, times: int) -> float:
-        """Have it update so often; return the processor seconds of one update."""
+    def step(self, times: int) -> float:
+        """Have it do so many steps; return the seconds of one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._process.send_signal(signal.SIGCONT)
         self._process.stdin.write(f"{times}\n")
         self._process.stdin.flush()
-        return float(self._process.stdout.readline()) / times
+        seconds = float(self._process.stdout.readline())
+        self._process.send_signal(signal.SIGSTOP)
+        return seconds / times
 
     def end(self) -> None:
         """End it."""
@@ -80,17 +119,17 @@ class Other:
         self._process.wait()
 
 
-def turns(case: Case, there: Path, here: Path) -> list[list[float]]:
-    """Start a process for each checkout; return their updates per processor second turn by turn, the other's first."""
-    others = Other(there, case), Other(here, case)
+def turns(kind: str, case: Case, there: Path, here: Path) -> list[list[float]]:
+    """Start a process for each checkout; return their steps per second turn by turn, the other's first."""
+    others = Other(there, kind, case), Other(here, kind, case)
     try:
         for other in others:
-            other.update(WARM)
-        times = max(2, round(SECONDS / others[0].update(WARM)))
+            other.step(WARM)
+        times = max(2, round(SECONDS / others[0].step(WARM)))
         speeds = []
         for turn in range(TURNS):
             order = (0, 1) if turn % 2 == 0 else (1, 0)
-            took = {which: others[which].update(times) for which in order}
+            took = {which: others[which].step(times) for which in order}
             speeds.append([1.0 / took[0], 1.0 / took[1]])
     finally:
         for other in others:
@@ -98,15 +137,36 @@ def turns(case: Case, there: Path, here: Path) -> list[list[float]]:
     return speeds
 
 
-def row_of(case: Case, there: Path, here: Path) -> dict[str, Any]:
-    """Return updates per processor second of a case in both checkouts, the medians after each start."""
-    starts = [turns(case, there, here) for _ in range(STARTS)]
-    speeds = [[statistics.median(each) for each in zip(*found, strict=True)] for found in starts]
-    algorithm, network, observation, action, sampler = case
-    name = f"{algorithm}, {network}, observation {observation}, action {action}, {sampler}"
+def row_of(kind: str, case: Case, there: Path, here: Path) -> list[list[float]]:
+    """Return the speeds of a case in both checkouts, turn by turn."""
+    speeds = [pair for _ in range(STARTS) for pair in turns(kind, case, there, here)]
     ratio = statistics.median(mine / its for its, mine in speeds)
-    print(f"learner: {name}: {ratio:.3f}", flush=True)
-    return {"part": "learner", "row": name, "speeds": speeds}
+    print(f"{kind} {case}: {ratio:.3f}", flush=True)
+    return speeds
+
+
+def learner_rows(there: Path, here: Path) -> list[dict[str, Any]]:
+    """Return updates per processor second of all learners."""
+    return [
+        {
+            "row": f"{algorithm}, {network}, observation {observation}, action {action}, {sampler}",
+            "speeds": row_of(
+                "learner", (algorithm, network, observation, action, sampler), there, here
+            ),
+        }
+        for algorithm, network, observation, action, sampler in LEARNERS
+    ]
+
+
+def flow_rows(there: Path, here: Path) -> list[dict[str, Any]]:
+    """Return cell updates per second of all flows."""
+    rows = []
+    for nx, ny, batch, threads in FLOWS:
+        cells = nx * ny * batch
+        speeds = row_of("flow", (nx, ny, batch, threads), there, here)
+        name = f"nx {nx}, ny {ny}, batch {batch}, threads {threads}, float32, busy 0"
+        rows.append({"row": name, "speeds": [[cells * s for s in pair] for pair in speeds]})
+    return rows
 
 
 if __name__ == "__main__":
