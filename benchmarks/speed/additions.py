@@ -47,10 +47,12 @@ PROBES = [(3.0 + 0.5 * i, 1.0 + 0.2 * j) for i in range(10) for j in range(11)]
 
 def wake(**options: Any) -> Simulation:
     """Return a cylinder at Re 100 with 32 cells per D in a channel."""
-    given = {"sides": Sides(bottom="slip", top="slip"), "bodies": [Disk(center=(2.0, 2.0))]}
-    return Simulation(
-        Grid(*CELLS, 8.0 / CELLS[0]), **(given | options), viscosity=0.01, perturbation=0.5
-    )
+    given: dict[str, Any] = {
+        "sides": Sides(bottom="slip", top="slip"),
+        "bodies": [Disk(center=(2.0, 2.0))],
+    }
+    given |= options
+    return Simulation(Grid(*CELLS, 8.0 / CELLS[0]), viscosity=0.01, perturbation=0.5, **given)
 
 
 def with_jets() -> Simulation:
@@ -77,7 +79,7 @@ ADDITIONS: dict[str, Callable[[], Simulation]] = {
     "nothing, the same flow again": wake,
     "`Recorder`, forces in every step": measured(Recorder),
     "`Recorder`, 110 probes in every step": measured(lambda sim: Recorder(sim, probes=PROBES)),
-    "`FieldStatistics`, every 10 steps": measured(lambda sim: FieldStatistics(sim, steps=10)),
+    "`FieldStatistics`, every 0.1 D/U": measured(lambda sim: FieldStatistics(sim, every=0.1)),
     "forces from a control volume": measured(lambda sim: sim.measure_control_volumes()),
     "two jets": with_jets,
     "a temperature": lambda: wake(temperature=Temperature(diffusivity=0.01, bodies={0: 1.0})),
