@@ -19,17 +19,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.jit_cache import at_once
 from flowsim.backend.state import State
 from flowsim.grid import GHOSTS as G
+from flowsim.kernels.device_function import device_function
 
 FloatArray = NDArray[np.float64]
+Field = NDArray[np.floating]
+Cells = tuple[int, int, int, int]
+"""A rectangle of cells [i0, i1) x [j0, j1)."""
 
 
 @dataclass
 class _Balance:
     """What is known about one control volume at the beginning of a step."""
 
-    cells: tuple[int, int, int, int]
+    cells: Cells
     centre: FloatArray
     momentum: FloatArray
     flux: FloatArray
@@ -88,13 +93,14 @@ class ControlVolumes:
         if begun is None:
             return np.full(2, np.nan), float("nan")
         dt = flows.dt[b]
-        stored = (self._momentum(b, begun.cells, begun.centre) - begun.momentum) / dt
-        through = 0.5 * (begun.flux + self._flux(b, begun.cells, begun.centre))
+        momentum, flux = self._balance(b, begun.cells, begun.centre)
+        stored, through = (momentum - begun.momentum) / dt, 0.5 * (begun.flux + flux)
         inside = (self._momentum_inside(b, k, begun.centre) - begun.inside) / dt
-        total = inside - stored - through - self._pressure(b, begun.cells, begun.centre)
+        p = flows.to_host(flows.pressure[b])
+        total = inside - stored - through - _pressure(p, begun.cells, *begun.centre, flows.grid.h)
         if flows.is_forced:
             pushed = flows.force_on_faces(b)
-            total += self._integral(*pushed, begun.cells, begun.centre)
+            total += _integral(*pushed, begun.cells, *begun.centre, flows.grid.h)
         return total[:2], float(total[2])
 
     def _look(self, b: int, k: int) -> _Balance | None:
@@ -102,8 +108,17 @@ class ControlVolumes:
         if cells is None:
             return None
         centre = self._flows.body_state.position[b, k].copy()
-        momentum, flux = self._momentum(b, cells, centre), self._flux(b, cells, centre)
-        return _Balance(cells, centre, momentum, flux, self._momentum_inside(b, k, centre))
+        inside = self._momentum_inside(b, k, centre)
+        return _Balance(cells, centre, *self._balance(b, cells, centre), inside)
+
+    def _balance(self, b: int, cells: Cells, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return momentum and angular momentum in a rectangle, and what carries them out of it."""
+        flows = self._flows
+        u, v, h = flows.to_host(flows.u[b]), flows.to_host(flows.v[b]), flows.grid.h
+        return (
+            _integral(u, v, cells, *centre, h),
+            _flux(u, v, cells, *centre, h, flows.viscosity[b]),
+        )
 
     def _momentum_inside(self, b: int, k: int, centre: FloatArray) -> FloatArray:
         """Return momentum, and angular momentum about a point, of the fluid under a body.
@@ -126,7 +141,7 @@ class ControlVolumes:
                 inside += px, py, turn + (x + away_x) * py - (y + away_y) * px
         return inside
 
-    def _rectangle(self, b: int, k: int) -> tuple[int, int, int, int] | None:
+    def _rectangle(self, b: int, k: int) -> Cells | None:
         """Return the cells [i0, i1) x [j0, j1) around a body, or None where that cannot be a control volume."""
         flows, h = self._flows, self._flows.grid.h
         low, high = flows.extent(b, k)
@@ -142,74 +157,68 @@ class ControlVolumes:
                     return None
         return i0, i1, j0, j1
 
-    def _momentum(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
-        """Integrate momentum and angular momentum over the rectangle, from the velocities on the faces."""
-        flows = self._flows
-        return self._integral(flows.to_host(flows.u[b]), flows.to_host(flows.v[b]), cells, centre)
 
-    def _integral(
-        self,
-        u: NDArray[np.floating],
-        v: NDArray[np.floating],
-        cells: tuple[int, int, int, int],
-        centre: FloatArray,
-    ) -> FloatArray:
-        """Integrate a vector over the rectangle, and its moment about a point, from its components on the faces."""
-        h = self._flows.grid.h
-        i0, i1, j0, j1 = cells
-        u = u[G + i0 : G + i1 + 1, G + j0 : G + j1].astype(np.float64)
-        v = v[G + i0 : G + i1, G + j0 : G + j1 + 1].astype(np.float64)
-        # faces on the edge of the rectangle count half
-        rows = u.sum(axis=0) - 0.5 * (u[0] + u[-1])
-        columns = v.sum(axis=1) - 0.5 * (v[:, 0] + v[:, -1])
-        x = (np.arange(i0, i1) + 0.5) * h - centre[0]
-        y = (np.arange(j0, j1) + 0.5) * h - centre[1]
-        return np.array([rows.sum(), columns.sum(), x @ columns - y @ rows]) * h**2
-
-    def _flux(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
-        """Integrate what advection and viscous stress carry out of the rectangle."""
-        flows, h, nu = self._flows, self._flows.grid.h, self._flows.viscosity[b]
-        i0, i1, j0, j1 = cells
-        u, v = flows.to_host(flows.u[b]), flows.to_host(flows.v[b])
-        total = np.zeros(3)
-        for edge, sign in ((i0, -1.0), (i1, 1.0)):
-            normal, along, stress, shear = _edge(u, v, edge, j0, j1, h, nu)
-            x, y = edge * h - centre[0], (np.arange(j0, j1) + 0.5) * h - centre[1]
-            fx, fy = normal * normal - stress, normal * along - shear
-            total += sign * h * np.array([fx.sum(), fy.sum(), (x * fy - y * fx).sum()])
-        for edge, sign in ((j0, -1.0), (j1, 1.0)):
-            normal, along, stress, shear = _edge(v.T, u.T, edge, i0, i1, h, nu)
-            x, y = (np.arange(i0, i1) + 0.5) * h - centre[0], edge * h - centre[1]
-            fx, fy = normal * along - shear, normal * normal - stress
-            total += sign * h * np.array([fx.sum(), fy.sum(), (x * fy - y * fx).sum()])
-        return total
-
-    def _pressure(self, b: int, cells: tuple[int, int, int, int], centre: FloatArray) -> FloatArray:
-        """Integrate p n over the edges, and its moment."""
-        h = self._flows.grid.h
-        i0, i1, j0, j1 = cells
-        p = self._flows.to_host(self._flows.pressure[b]).astype(np.float64)
-        x = (np.arange(i0, i1) + 0.5) * h - centre[0]
-        y = (np.arange(j0, j1) + 0.5) * h - centre[1]
-        across_x = 0.5 * (p[i1 - 1, j0:j1] + p[i1, j0:j1] - p[i0 - 1, j0:j1] - p[i0, j0:j1])
-        across_y = 0.5 * (p[i0:i1, j1 - 1] + p[i0:i1, j1] - p[i0:i1, j0 - 1] - p[i0:i1, j0])
-        return np.array([across_x.sum(), across_y.sum(), x @ across_y - y @ across_x]) * h
+@at_once
+def _integral(u: Field, v: Field, cells: Cells, x0: float, y0: float, h: float) -> FloatArray:
+    """Integrate a vector over a rectangle, and its moment about a point, from its components on the faces."""
+    i0, i1, j0, j1 = cells
+    total = np.zeros(3)
+    for i in range(i0, i1 + 1):
+        for j in range(j0, j1 + 1):
+            # faces on the edge of the rectangle count half
+            share_u = (0.5 if i in (i0, i1) else 1.0) if j < j1 else 0.0
+            share_v = (0.5 if j in (j0, j1) else 1.0) if i < i1 else 0.0
+            px, py = share_u * np.float64(u[i + G, j + G]), share_v * np.float64(v[i + G, j + G])
+            total[0] += px
+            total[1] += py
+            total[2] += ((i + 0.5) * h - x0) * py - ((j + 0.5) * h - y0) * px
+    return total * h**2
 
 
-def _edge(
-    u: NDArray[np.floating],
-    v: NDArray[np.floating],
-    edge: int,
-    start: int,
-    stop: int,
-    h: float,
-    nu: float,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return velocity across and along an edge x = edge h, and normal and shear stress there, between cells."""
-    k, low, high = edge + G, start + G, stop + G
-    here = u[k - 1 : k + 2, low - 1 : high + 1].astype(np.float64)
-    beside = v[k - 1 : k + 1, low : high + 1].astype(np.float64)
-    left, right = (0.5 * (line[:-1] + line[1:]) for line in beside)
-    stress = nu * (here[2, 1:-1] - here[0, 1:-1]) / h
-    shear = nu * ((here[1, 2:] - here[1, :-2]) / (2 * h) + (right - left) / h)
-    return here[1, 1:-1], 0.5 * (left + right), stress, shear
+@device_function
+def _through_face(u: Field, v: Field, k: int, m: int, h: float, nu: float) -> tuple[float, float]:
+    """Return what advection and viscous stress carry across face (k, m) of u, of momentum across and along it."""
+    here, left, right = np.float64(u[k, m]), np.float64(v[k - 1, m]), np.float64(v[k, m])
+    left, right = 0.5 * (left + v[k - 1, m + 1]), 0.5 * (right + v[k, m + 1])
+    along, per_h = 0.5 * (left + right), nu / h
+    stress = per_h * (np.float64(u[k + 1, m]) - u[k - 1, m])
+    shear = per_h * (0.5 * (np.float64(u[k, m + 1]) - u[k, m - 1]) + right - left)
+    return here * here - stress, here * along - shear
+
+
+@at_once
+def _flux(
+    u: Field, v: Field, cells: Cells, x0: float, y0: float, h: float, nu: float
+) -> FloatArray:
+    """Integrate what advection and viscous stress carry out of a rectangle."""
+    i0, i1, j0, j1 = cells
+    total = np.zeros(3)
+    for edge, sign in ((i0, -h), (i1, h)):
+        for j in range(j0, j1):
+            across, along = _through_face(u, v, edge + G, j + G, h, nu)
+            x, y = edge * h - x0, (j + 0.5) * h - y0
+            total += sign * np.array([across, along, x * along - y * across])
+    for edge, sign in ((j0, -h), (j1, h)):
+        for i in range(i0, i1):
+            across, along = _through_face(v.T, u.T, edge + G, i + G, h, nu)
+            x, y = (i + 0.5) * h - x0, edge * h - y0
+            total += sign * np.array([along, across, x * across - y * along])
+    return total
+
+
+@at_once
+def _pressure(p: Field, cells: Cells, x0: float, y0: float, h: float) -> FloatArray:
+    """Integrate p n over the edges, and its moment."""
+    i0, i1, j0, j1 = cells
+    total = np.zeros(3)
+    for j in range(j0, j1):
+        ahead, behind = np.float64(p[i1 - 1, j]) + p[i1, j], np.float64(p[i0 - 1, j]) + p[i0, j]
+        push = 0.5 * (ahead - behind)
+        total[0] += push
+        total[2] -= ((j + 0.5) * h - y0) * push
+    for i in range(i0, i1):
+        above, below = np.float64(p[i, j1 - 1]) + p[i, j1], np.float64(p[i, j0 - 1]) + p[i, j0]
+        push = 0.5 * (above - below)
+        total[1] += push
+        total[2] += ((i + 0.5) * h - x0) * push
+    return total * h

@@ -136,6 +136,13 @@ class Device:
         """Return a function that runs a sequence of sweeps."""
         return Program(sweeps, settings, self._cells, self.threads)
 
+    def host_call(self, sweeps: Callable[[], None]) -> Program:
+        """Return a function that calls sweeps with the same numbers each time.
+
+        They are recorded: to find out what to call takes longer than a small sweep.
+        """
+        return Program(sweeps, _nothing, self._cells, threads=1)
+
     def repeat(self, step: Program, running: NDArray[np.bool_], steps: int | None) -> None:
         """Run a program a number of times, or until no simulation is running."""
         step.repeat(steps)

@@ -262,6 +262,10 @@ class Device:
         """
         return sweeps if SIMULATED else _Program(sweeps, settings, self._stream, self._capturing)
 
+    def host_call(self, sweeps: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that calls sweeps, which is these themselves."""
+        return sweeps
+
     def repeat(self, step: Callable[[], None], running: Array, steps: int | None) -> None:
         """Run a program a number of times, or until no simulation is running.
 

@@ -122,6 +122,7 @@ class Arrays:
         self._device_state = self._arrange(sweeps, sensors)
         on_grid = self._device_state.fields
         self.u, self.v, self.pressure = on_grid.u, on_grid.v, on_grid.pressure
+        self._fill_ghosts = self._device.host_call(lambda: step.fill_ghosts(self._device_state))
 
     def _tabulated(self, heat: Temperature | None, jets: int) -> HeatTable | None:
         if heat is None:
@@ -283,7 +284,7 @@ class Arrays:
 
     def fill_ghosts(self) -> None:
         """Bring the ghost points of u and v up to date with the sides of the box."""
-        step.fill_ghosts(self._device_state)
+        self._fill_ghosts()
 
 
 def memory_needed(grid: Grid, batch: int, dtype: str, heated: bool = False) -> int:
