@@ -1,0 +1,52 @@
+"""How threads share the sweeps of one simulation: every block of rows is swept over once, by whoever has time."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowsim.backend.cpu.compiling import Task, divided, rows_of
+from flowsim.backend.cpu.loops import BLOCKS_A_THREAD
+from flowsim.backend.cpu.program import Program
+
+STEPS, ROWS = 20_000, 101
+
+
+@divided
+def add_one(task: Task, counts: Any) -> None:
+    start, stop = rows_of(task, 0, counts.shape[1])
+    for i in range(start, stop):
+        counts[task.block, i] += 1
+
+
+@divided
+def add_what_the_one_before_left(task: Task, counts: Any, sums: Any) -> None:
+    """Wrong unless the sweep before has ended: each row adds up all blocks of the row that is its mirror image."""
+    start, stop = rows_of(task, 0, counts.shape[1])
+    for i in range(start, stop):
+        for block in range(counts.shape[0]):
+            sums[i] += counts[block, counts.shape[1] - 1 - i]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_every_block_of_every_sweep_is_done_once_and_before_the_next_sweep(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where threads have no core of their own: 16 of them on two."""
+    monkeypatch.setattr("flowsim.backend.cpu.program.WINS", math.inf)  # or one thread goes on alone
+    blocks, active = BLOCKS_A_THREAD * threads, np.ones(1, np.bool_)
+    counts, sums = np.zeros((blocks, ROWS), np.int64), np.zeros(ROWS, np.int64)
+
+    def sweeps() -> None:
+        add_one(active, counts)
+        add_what_the_one_before_left(active, counts, sums)
+
+    Program(sweeps, lambda: None, ROWS, threads).repeat(STEPS)
+    np.testing.assert_array_equal(counts.sum(axis=0), STEPS)
+    np.testing.assert_array_equal(sums, STEPS * (STEPS + 1) // 2)
+    alone = counts[0, -1]  # steps of trials, in which one thread does all rows as one block
+    assert alone < STEPS // 2
+    for block in range(1, blocks):
+        start, stop = rows_of(Task(0, block, blocks, 0), 0, ROWS)
+        np.testing.assert_array_equal(counts[block, start:stop], STEPS - alone)
