@@ -16,6 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
+from benchmarks.learning.suites.comparison import differing_settings, stands_out  # noqa: E402
 from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.methods import Panel, draw_on_page, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
-from benchmarks.learning.suites.settings import differences, row_name  # noqa: E402
+from benchmarks.learning.suites.settings import differences, read_settings, row_name  # noqa: E402
 from benchmarks.physics.resolution import agent_of  # noqa: E402
 from cases.baselines import Controller, ZeroController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
@@ -47,14 +49,17 @@ PAPERS = ("ACER", "DDPG", "DDPG + ReF-ER", "V-RACER")
 """The methods of the paper's figure."""
 CLAIMED = """\
 What the paper says about its figure 6, and what was seen here, as means over {seeds} seeds.
-The paper plots the returns of training episodes, so the last column is about training episodes and about the paper's
-four methods.
-The mean action of the last policies is shown as well.
+The paper plots the returns of training episodes; the mean action of the last policies is shown as well.
+*Here* compares the method of a claim with the other three of the paper: a difference counts where its 95 % bootstrap
+interval excludes zero, and with three seeds such intervals are too narrow.
+The rows differ in more than their algorithm, as the last column counts and the table of settings above shows.
+So none of them says what an algorithm does, nor what ReF-ER does for DDPG; the suite [equal](#equal) is there for that.
 SAC is not in the paper's figure.
-The methods differ in more than their algorithm, as the table of settings above shows.
 The networks are MLPs where the paper has LSTMs, and the runs are shorter.
-DDPG and DDPG + ReF-ER differ in the policy's learning rate, the memory, the noise and the annealing, so the table does
-not say what ReF-ER does for DDPG."""
+A training whose episodes never last {held} actions counts as if they did at its end."""
+COMPARISONS = """\
+Differences are those of the interquartile means over the seeds, of the training episodes and of held-out episodes with
+the mean action, with 95 % bootstrap intervals; one counts from three seeds on, where its interval excludes zero."""
 PANELS = (
     Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
     Panel(0, "mean_length", "actions of all agents", "episode length (actions), training episodes"),
@@ -185,20 +190,35 @@ def return_of_the_mean(seed: Result) -> float:
     return float(seed["evaluation"]["deterministic"]["mean_return"])
 
 
-CLAIMS: tuple[tuple[str, str, str, Callable[[Result], float], Callable[..., float], str], ...] = (
-    ("ACER makes little progress", "ACER", "longest mean of training episodes", longest, min,
-     "those of DDPG are shorter"),
-    ("DDPG with ER spends much", "", "cost of an action, mean action", action_cost, max,
-     "unknown: it was not recorded in training; the mean action of ACER costs as much"),
-    ("DDPG with ReF-ER stays within the limits first", "", f"actions until training episodes last {HELD}", until_held,
-     min, "unclear: DDPG + ReF-ER does, but differs from DDPG in more than ReF-ER"),
-    ("V-RACER ends best", "V-RACER", "return of the last training episodes", return_in_training, max, ""),
-    ("", "", "return of the mean action", return_of_the_mean, max, ""),
-)  # fmt: skip
-"""What the paper says, about which method, what measures it here, whether the least or the most of it, and a remark.
+class Claim(NamedTuple):
+    """What the paper says of one of its four methods, and what measures it here.
 
-A row without a method has the remark instead of a comparison, and one without a claim belongs to the one above it.
-"""
+    Attributes
+    ----------
+    says, who
+        The claim, and the method that it is about.
+    measured, measure
+        In words, and of a training.
+    sign
+        1 where the method shall have the most of it, -1 where the least; 0 for a measure that stands beside it.
+    """
+
+    says: str
+    who: str
+    measured: str
+    measure: Callable[[Result], float]
+    sign: int
+
+
+CLAIMS = (
+    Claim("ACER makes little progress", "ACER", "longest mean of training episodes", longest, -1),
+    Claim("DDPG with ER spends much", "DDPG", "cost of an action, mean action (not recorded in training)",
+          action_cost, 1),
+    Claim("DDPG with ReF-ER stays within the limits first", "DDPG + ReF-ER",
+          f"actions until training episodes last {HELD}", until_held, -1),
+    Claim("V-RACER ends best", "V-RACER", "return of the last training episodes", return_in_training, 1),
+    Claim("", "V-RACER", "return of the mean action", return_of_the_mean, 0),
+)  # fmt: skip
 
 
 def _cell(value: float) -> str:
@@ -207,26 +227,38 @@ def _cell(value: float) -> str:
 
 def claims(methods: dict[str, Seeds]) -> str:
     """Return the claims of the paper's section 5.4 beside what was found, in Markdown."""
+    shown = [*PAPERS, "SAC"]
     lines = [
-        "| the paper says | measured by | " + " | ".join([*PAPERS, "SAC"]) + " | here |",
-        "| --- | --- |" + " --: |" * (len(PAPERS) + 1) + " --- |",
+        "| the paper says | measured by | "
+        + " | ".join(shown)
+        + " | here | its settings that differ from theirs |",
+        "| --- | --- |" + " --: |" * len(shown) + " --- | --- |",
     ]
-    for claim, who, what, measure, extreme, reason in CLAIMS:
-        found = {
-            name: float(np.mean([measure(seed) for seed in methods[name]]))
-            for name in [*PAPERS, "SAC"]
+    for claim in CLAIMS:
+        cells = [
+            _cell(float(np.mean([claim.measure(seed) for seed in methods[name]])))
             if name in methods
-        }
-        cells = [_cell(found[name]) if name in found else "" for name in [*PAPERS, "SAC"]]
-        if not set(PAPERS) <= found.keys():
-            verdict = "some are not trained yet"
-        elif not who:
-            verdict = reason
-        else:
-            best = extreme(PAPERS, key=found.__getitem__)
-            verdict = "seen" if best == who else f"not seen: {reason or f'{best} does'}"
-        lines.append(f"| {claim} | {what} | " + " | ".join(cells) + f" | {verdict} |")
+            else ""
+            for name in shown
+        ]
+        found = verdict(claim, methods) if claim.sign else ("", "")
+        lines.append(" | ".join([f"| {claim.says}", claim.measured, *cells, *found]) + " |")
     return "\n".join(lines)
+
+
+def verdict(claim: Claim, methods: dict[str, Seeds]) -> tuple[str, str]:
+    """Return what the intervals say of a claim, and in how many settings its method differs from the others."""
+    if not set(PAPERS) <= methods.keys():
+        return "some are not trained yet", ""
+    scores = {
+        # what never came had not come at the end of the training
+        who: claim.sign * np.array([min(claim.measure(one), one["steps"]) for one in methods[who]])
+        for who in PAPERS
+    }
+    own = scores.pop(claim.who)
+    agents = {who: read_settings(methods[who][0]) for who in PAPERS}
+    many = [len(differing_settings(agents[claim.who], agents[who])) for who in scores]
+    return stands_out(own, scores), f"{min(many)} to {max(many)}"
 
 
 def _as_part(lines: list[str]) -> list[str]:
@@ -239,7 +271,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     styles = styles_of(who for suite in plan.values() for who in suite.methods)
     for name, suite in plan.items():
         methods = methods_of(name, suite, results)
-        done = sum(map(len, methods.values()))
+        done = sum(len(methods.get(method, [])) for method in suite.methods)
         parts.append(
             f"## {name}\n\n{suite.about}\n\n{done} of {len(suite.methods) * suite.seeds} trainings done."
         )
@@ -253,9 +285,9 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             parts += ["\n".join(table(methods)), *_as_part(on_the_way(methods))]
             parts += _as_part(differences(methods))
             if suite.contrasts:
-                parts += ["\n".join(contrast_table(suite, by_task(methods)))]
+                parts += [COMPARISONS, "\n".join(contrast_table(suite, by_task(methods)))]
         if name == COMPARED:
-            parts.append(CLAIMED.format(seeds=suite.seeds) + "\n\n" + claims(methods))
+            parts.append(CLAIMED.format(seeds=suite.seeds, held=HELD) + "\n\n" + claims(methods))
     write_atomically(page, ("\n\n".join(parts) + "\n").encode())
 
 

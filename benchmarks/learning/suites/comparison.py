@@ -20,6 +20,7 @@ __all__ = [
     "differing_settings",
     "probability_of_improvement",
     "refuse_unlike",
+    "stands_out",
 ]
 
 F64 = np.ndarray
@@ -119,6 +120,36 @@ def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
         _with_interval(_difference, first, second),
         _with_interval(probability_of_improvement, first, second),
     )
+
+
+def stands_out(own: F64, others: Mapping[str, F64]) -> str:
+    """Return whether the scores of a method are above those of each other one, in words.
+
+    Parameters
+    ----------
+    own
+        Scores of the seeds of the method, shape (seeds,).
+    others
+        Those of each method that it shall be ahead of.
+
+    Returns
+    -------
+    str
+        *Ahead of all* where the interval of each difference says so; *behind* those that are ahead of it; else the ones
+        from which no difference is shown.
+    """
+    verdicts = {name: compare([own], [scores]).verdict for name, scores in others.items()}
+    if trials := [verdict for verdict in verdicts.values() if verdict in TRIALS.values()]:
+        return trials[0]
+    if ahead := [name for name, verdict in verdicts.items() if verdict == "worse"]:
+        return f"behind {_listed(ahead)}"
+    if equal := [name for name, verdict in verdicts.items() if verdict != "better"]:
+        return f"no difference from {_listed(equal)} shown"
+    return "ahead of all"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def _difference(first: Sequence[F64], second: Sequence[F64]) -> F64:

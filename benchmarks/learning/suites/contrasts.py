@@ -11,6 +11,7 @@ from benchmarks.learning.suites.comparison import compare
 from benchmarks.learning.suites.curves import Seeds
 from benchmarks.learning.suites.methods import training_returns
 from benchmarks.learning.suites.plan import Contrast, Suite
+from benchmarks.learning.suites.settings import row_name
 
 __all__ = ["by_task", "contrast_table", "evaluated_returns", "with_interval"]
 
@@ -61,8 +62,9 @@ def _row(task: str, contrast: Contrast, first: Seeds, second: Seeds) -> str:
     training = compare([training_returns(first)], [training_returns(second)])
     evaluated = compare([evaluated_returns(first)], [evaluated_returns(second)])
     differ = ", ".join(f"`{key}`" for key in contrast.differ_in)
+    name = " against ".join(map(row_name, contrast.methods, (first, second)))
     cells = (
-        task, contrast.name, differ, str(training.seeds), with_interval(training.difference),
+        task, name, differ, str(training.seeds), with_interval(training.difference),
         _cell(training.probability, ".2f"), training.verdict, with_interval(evaluated.difference), evaluated.verdict,
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"

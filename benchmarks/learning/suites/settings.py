@@ -10,7 +10,7 @@ from benchmarks.learning.suites.plan import Result
 from rl_agent.config import algorithms
 from rl_agent.config.old_names import current_settings
 
-__all__ = ["differences", "row_name"]
+__all__ = ["differences", "read_settings", "row_name", "what_differs"]
 
 _FOREIGN = "all others"
 """The settings of another library's learner that are not named."""
@@ -34,6 +34,10 @@ def differences(methods: Mapping[str, Sequence[Result]]) -> list[str]:
     for each in settings.values():
         for key, value in each.items():
             values[key].add(_value(value))
+    # an option that only some of the algorithms have is shown where it is not its default
+    read = [set(each) for each in settings.values() if _FOREIGN not in each]
+    for key in set.union(*read) - set.intersection(*read) if read else ():
+        values[key] |= _defaults(key, methods)
     varied = {key for key, own in values.items() if len(own) > 1}
     if not varied:
         return []
@@ -45,6 +49,44 @@ def differences(methods: Mapping[str, Sequence[Result]]) -> list[str]:
     return lines
 
 
+def _defaults(key: str, methods: Mapping[str, Sequence[Result]]) -> set[str]:
+    """Return the defaults that an option has in the algorithms of the methods."""
+    agents = (seeds[0]["settings"].get("agent") for seeds in methods.values())
+    fields = [algorithms()[agent["algorithm"]].model_fields for agent in agents if agent]
+    defaults = (each[key].get_default(call_default_factory=True) for each in fields if key in each)
+    return {
+        _value(list(default) if isinstance(default, tuple) else default)
+        for default in defaults
+        if default is not None
+    }
+
+
+def read_settings(one: Result) -> dict[str, Any]:
+    """Return the settings of a training that its algorithm reads, and which algorithm that is."""
+    agent = one["settings"].get("agent") or {}
+    return {"algorithm": agent.get("algorithm")} | _settings(one["settings"])
+
+
+def what_differs(one: Result, base: Result) -> list[str] | None:
+    """Return in what a training differs from another one of its algorithm, as ``KEY VALUE``: its task, then its agent.
+
+    Settings that its algorithm does not read are left out; None where the algorithms are not the same.
+    """
+    first, second = one["settings"], base["settings"]
+    agents = [each.get("agent") or {} for each in (first, second)]
+    if not agents[0] or agents[0].get("algorithm") != agents[1].get("algorithm"):
+        return None
+    found = {"actions": (f"{one['steps']:,}", f"{base['steps']:,}")}
+    for options in ("env_options", "training_options"):
+        own, other = first.get(options) or {}, second.get(options) or {}
+        found |= {key: (_value(own.get(key)), _value(other.get(key))) for key in own | other}
+    evaluated = [each["evaluation"]["deterministic"]["episodes"] for each in (one, base)]
+    found["evaluation episodes"] = (str(evaluated[0]), str(evaluated[1]))
+    read, there = _settings(first), _settings(second)
+    found |= {key: (_value(read.get(key)), _value(there.get(key))) for key in read | there}
+    return [f"{key} {own}" for key, (own, other) in found.items() if own != other]
+
+
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a training was made with, as far as its algorithm reads it."""
     agent, foreign = settings.get("agent"), settings.get("sb3") or {}
@@ -53,7 +95,9 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {_FOREIGN: "stable-baselines3's own", **own}
     kind, agent = algorithms()[agent["algorithm"]], current_settings(agent)
     config = kind.model_validate({key: agent[key] for key in agent if key in kind.model_fields})
-    read = config.model_dump(mode="json") | {
+    # what is written of a training has a value for every setting, those of other algorithms included
+    written = config.model_dump(mode="json")
+    read = {key: written[key] for key in written if key in kind.model_fields} | {
         "hidden": list(config.hidden_sizes),
         "policy_learning_rate": config.policy_rate,
     }

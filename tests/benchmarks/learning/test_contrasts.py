@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.learning import papers
-from benchmarks.learning.suites.comparison import compare, probability_of_improvement
+from benchmarks.learning.suites.comparison import (
+    compare,
+    probability_of_improvement,
+    stands_out,
+)
 from benchmarks.learning.suites.contrasts import by_task, contrast_table
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan
 from benchmarks.studies import pack
@@ -63,6 +67,16 @@ def test_the_verdict_is_that_of_the_interval():
     assert one.difference[0] > 0.0
 
 
+def test_a_method_stands_out_where_all_intervals_say_so():
+    rng = np.random.default_rng(0)
+    low, middle, high = (rng.normal(mean, 1.0, 10) for mean in (0.0, 5.0, 10.0))
+    assert stands_out(high, {"low": low, "middle": middle}) == "ahead of all"
+    assert stands_out(middle, {"low": low, "high": high}) == "behind high"
+    assert stands_out(low, {"a": middle, "b": high, "c": low}) == "behind a and b"
+    assert stands_out(high, {"low": low, "same": high[::-1]}) == "no difference from same shown"
+    assert stands_out(high[:2], {"low": low}) == "a trial: two seeds"
+
+
 def test_the_interval_holds_the_difference_as_often_as_it_says():
     """Of normal scores whose means differ by 1, 20 seeds each: some 95 in a hundred, fewer for few seeds."""
     rng, held = np.random.default_rng(1), 0
@@ -72,7 +86,7 @@ def test_the_interval_holds_the_difference_as_often_as_it_says():
     assert held >= 50
 
 
-@pytest.mark.parametrize("study", ["memory", "mujoco", "refer", "sisl"])
+@pytest.mark.parametrize("study", ["figure6", "memory", "mujoco", "refer", "sisl"])
 def test_the_contrasts_of_the_studies_are_like_beside_like(study):
     plan = read_plan(PLANS / f"{study}.yaml")
     assert any(suite.contrasts for suite in plan.values())
