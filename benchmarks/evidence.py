@@ -103,8 +103,8 @@ PARTS: tuple[Part, ...] = (
     _bench("solver", "docs/results.md", "README.md"),
     _bench("tasks"),
     _script("speed/train_rate", "bench/training.json", "docs/studies/speed.md", "-o", "{out}/bench/training.json"),
-    _bench("learner", "docs/results.md"),
-    _bench("coupling", "docs/results.md"),
+    _bench("learner"),
+    _bench("coupling"),
     # what pip says of the machine is no evidence, so the installation talks to stderr
     Part("demo", ("sh", "-c", "make --no-print-directory install >&2 && "
                   "make --no-print-directory demo DEMO=evidence-{short}"),

@@ -9,6 +9,8 @@ Results are in benchmarks/results/demo_seeds.parquet and benchmarks/results/demo
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +33,9 @@ TRIED = {
     "no_refer_memory_16384": ("agent.replay=none", "agent.buffer_size=16384"),
 }
 """Changes of the preset of each trial."""
+BASELINES = {"zero": "no control", "random": "random actions", "pd": "PD controller"}
+FINER = r"agent\W+?(-?[\d.]+)\W+?(-?[\d.]+), (-?[\d.]+)\]\W+[\d.]+\W+(\d+) %\W+(\d+)"
+"""The agent's row in what ``flowsim evaluate`` prints: return, interval, survival, episodes."""
 TRIAL_EVALUATION_SEED = 777
 """Of the trials, from which the setting was chosen: the episodes of the seeds' evaluation stay held out."""
 SEEDS, SURVIVAL, MEDIAN = 5, 0.95, -50.0
@@ -110,6 +115,49 @@ def trials(results: Path = TRIALS) -> str:
     return "\n".join(lines)
 
 
+def whole_demo(results: Path = TRIALS) -> str:
+    """Return what one whole ``make demo`` evaluated and how long it took, in Markdown."""
+    row = next(row for row in read(results) if row["name"] == "make_demo")
+    found, output = row["evaluation"], row["output"]
+    after = found["after"]
+    controllers = {"mean action": after, "sampled actions": found["drawing"]} | {
+        called: after["baselines"][name] for name, called in BASELINES.items()
+    }
+    lines = ["| flow | controller | survive 400 actions | return |", "| --- | --- | --: | --: |"]
+    lines += [
+        f"| 16 cells per D | {who} | {round(each['survival'] * each['episodes'])} of {each['episodes']} | "
+        f"{each['mean_return']:.0f} [{each['ci95'][0]:.0f}, {each['ci95'][1]:.0f}] |"
+        for who, each in controllers.items()
+    ]
+    # the finer flow is evaluated by a command of its own, of which the output is kept
+    mean, low, high, share, episodes = re.findall(FINER, output)[-1]
+    survived = round(float(share) / 100 * int(episodes))
+    lines.append(
+        f"| 32 cells per D | mean action | {survived} of {episodes} | "
+        f"{float(mean):.0f} [{float(low):.0f}, {float(high):.0f}] |"
+    )
+    before, origin = (
+        json.loads((results.parent / name).read_text())
+        for name in ("demo/evaluation.json", "evidence.json")
+    )
+    old = before["after"]
+    lines.append(
+        f"| 16 cells per D, the preset of commit {origin['demo']['commit'][:12]} | mean action | "
+        f"{round(old['survival'] * old['episodes'])} of {old['episodes']} | "
+        f"{old['mean_return']:.0f} [{old['ci95'][0]:.0f}, {old['ci95'][1]:.0f}] |"
+    )
+    wall, processors = (re.findall(rf"{of}\s+(\d+)m(\d+)", output)[-1] for of in ("real", "user"))
+    training = float(row["statistics"][-1]["seconds"]) / 60
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"All but the last row are of commit {row['runs'][0]['commit'][:12]}: {wall[0]} min {wall[1]} s, of which "
+            f"the training took {training:.0f} min, and {processors[0]} min {processors[1]} s of processor time.",
+        ]
+    )
+
+
 def run() -> None:
     """Train and evaluate the seeds and the trials that are missing."""
     script = str(ROOT / "benchmarks" / "learning" / "train_seeds.py")
@@ -139,6 +187,7 @@ def main() -> None:
         run()
         return
     fill_in(ROOT / "docs" / "results.md", "learning/demo_seeds", "seeds", table())
+    fill_in(ROOT / "docs" / "results.md", "learning/demo_seeds", "demo", whole_demo())
     fill_in(ROOT / "docs" / "decisions" / "tasks.md", "learning/demo_seeds", "trials", trials())
 
 

@@ -24,16 +24,23 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
-from benchmarks.learning.suites.comparison import differing_settings, stands_out  # noqa: E402
-from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
+from benchmarks.learning.suites.comparison import compare, differing_settings, stands_out  # noqa: E402
+from benchmarks.learning.suites.contrasts import by_task, contrast_table, with_interval  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve  # noqa: E402
 from benchmarks.learning.suites.methods import Panel, draw_on_page, methods_of, numbers  # noqa: E402
 from benchmarks.learning.suites.plan import Result, Suite, read_plan  # noqa: E402
-from benchmarks.learning.suites.settings import differences, read_settings, row_name  # noqa: E402
+from benchmarks.learning.suites.settings import (  # noqa: E402
+    differences,
+    read_settings,
+    row_name,
+    what_differs,
+)
+from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.physics.resolution import agent_of  # noqa: E402
 from cases.baselines import Controller, ZeroController  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.film.flow_film import render_film  # noqa: E402
+from coupling.run.aggregate import interquartile_mean, interval  # noqa: E402
 from coupling.run.screen import progress_bar  # noqa: E402
 from rl_agent.config.colours import styles_of  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
@@ -45,6 +52,10 @@ HELD = 100  # actions
 KEPT = 0.9  # of the starts
 ACTIONS = 400  # of the episodes in which policies are evaluated
 COMPARED = "narrow"
+OVERVIEW = (COMPARED, "paper", "starts", "long", "resolved")
+"""Suites whose policies are evaluated over whole episodes after the training, on a page for everybody."""
+BASES = ("SAC", "V-RACER", "DDPG", "ACER")
+"""Methods of ``COMPARED`` that others of their learner are set beside."""
 PAPERS = ("ACER", "DDPG", "DDPG + ReF-ER", "V-RACER")
 """The methods of the paper's figure."""
 CLAIMED = """\
@@ -221,6 +232,20 @@ CLAIMS = (
 )  # fmt: skip
 
 
+LESS = {"higher": "lower", "more": "fewer"}
+MEASURES: tuple[tuple[str, Callable[[Result], float], str], ...] = (
+    ("return of training episodes", return_in_training, "higher"),
+    ("return of the mean action", return_of_the_mean, "higher"),
+    ("episodes that the mean action survives", lambda one: _survival(one, "deterministic"), "more"),
+    ("episodes that sampled actions survive", lambda one: _survival(one, "drawing"), "more"),
+)
+"""What two methods are compared by, and the word for more of it."""
+
+
+def _survival(seed: Result, actions: str) -> float:
+    return float(seed["evaluation"][actions]["survival"])
+
+
 def _cell(value: float) -> str:
     return "never" if np.isinf(value) else f"{value:,.0f}" if value >= 1e3 else f"{value:.3g}"
 
@@ -259,6 +284,70 @@ def verdict(claim: Claim, methods: dict[str, Seeds]) -> tuple[str, str]:
     agents = {who: read_settings(methods[who][0]) for who in PAPERS}
     many = [len(differing_settings(agents[claim.who], agents[who])) for who in scores]
     return stands_out(own, scores), f"{min(many)} to {max(many)}"
+
+
+def overview(plan: dict[str, Suite], results: Path) -> str:
+    """Return the trainings on the wake of one learner below those of its like in ``COMPARED``, in Markdown.
+
+    Every row says what it differs in from the first row of its learner; returns are interquartile means over the seeds
+    with 95 % bootstrap intervals.
+    """
+    found = [
+        (suite, name, seeds)
+        for suite in OVERVIEW
+        for name, seeds in methods_of(suite, plan[suite], results).items()
+        if name in plan[suite].methods
+    ]
+    lines = [
+        "| suite | method | seeds | actions | mean action: episodes survived, % | its return | return in training | "
+        "differs from the first of its learner in |",
+        "| --- | --- | --: | --: | --- | --- | --- | --- |",
+    ]
+    for base in BASES:
+        first = next(seeds for suite, name, seeds in found if (suite, name) == (COMPARED, base))
+        # a sort keeps the order of the others
+        for suite, name, seeds in sorted(found, key=lambda one: one[2] is not first):
+            if (differ := what_differs(seeds[0], first[0])) is None:
+                continue
+            means = [seed["evaluation"]["deterministic"] for seed in seeds]
+            cells = [
+                suite,
+                row_name(name, seeds),
+                str(len(seeds)),
+                f"{seeds[0]['steps']:,}",
+                ", ".join(f"{100 * mean['survival']:.0f}" for mean in means),
+                over_seeds([mean["mean_return"] for mean in means]),
+                over_seeds([return_in_training(seed) for seed in seeds]),
+                ", ".join(differ) or "-",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def against(plan: dict[str, Suite], results: Path, first: str, second: str) -> str:
+    """Return how two methods of ``COMPARED`` compare by each measure, in Markdown."""
+    methods = methods_of(COMPARED, plan[COMPARED], results)
+    pair = methods[first], methods[second]
+    names = [row_name(name, seeds) for name, seeds in zip((first, second), pair, strict=True)]
+    many = len(differing_settings(*(read_settings(seeds[0]) for seeds in pair)))
+    lines = [f"| {names[0]} minus {names[1]} | difference | verdict |", "| --- | --: | --- |"]
+    for what, measure, more in MEASURES:
+        found = compare(*([np.array([measure(seed) for seed in seeds])] for seeds in pair))
+        verdict = {"better": more, "worse": LESS[more]}.get(found.verdict, found.verdict)
+        lines.append(f"| {what} | {with_interval(found.difference)} | {verdict} |")
+    counted = f"{len(pair[0])} and {len(pair[1])} seeds of suite `{COMPARED}`; "
+    return "\n".join(
+        [*lines, "", f"{counted}they differ in {many} settings, the learner included."]
+    )
+
+
+def over_seeds(values: list[float]) -> str:
+    """Return an interquartile mean with its interval, which one seed does not have."""
+    mean = f"{float(interquartile_mean(np.array(values))):.0f}"
+    if len(values) == 1:
+        return mean
+    low, high = interval([np.array(values)])
+    return f"{mean} [{low:.0f}, {high:.0f}]"
 
 
 def _as_part(lines: list[str]) -> list[str]:
@@ -321,7 +410,12 @@ def main() -> int:
         film(options.policy, options.output, options.cells, options.actions)
         return 0
     if options.command == "page":
-        write_page(read_plan(options.plan), options.results, options.page)
+        plan = read_plan(options.plan)
+        write_page(plan, options.results, options.page)
+        if options.page == ROOT / "docs" / "studies" / f"{NAME}.md":
+            text = overview(plan, options.results)
+            text += "\n\n" + against(plan, options.results, "V-RACER", "SAC")
+            fill_in(ROOT / "docs" / "results.md", f"learning/{NAME}", "trainings", text)
         return 0
     return run_or_list(options)
 

@@ -52,6 +52,30 @@ def test_small_tasks():
 def test_seeds_of_the_demo():
     module = importlib.import_module("benchmarks.learning.demo_seeds")
     assert module.table() in _page("results.md")
+    assert module.whole_demo() in _page("results.md")
+
+
+def test_claims_of_the_readme():
+    module = importlib.import_module("benchmarks.claims")
+    assert module.table() in (ROOT / "README.md").read_text()
+    assert module.table().replace("](docs/", "](") in _page("results.md")
+
+
+@pytest.mark.filterwarnings("ignore::rl_agent.config.old_names.OldNameWarning")
+def test_trainings_on_the_wake():
+    module = importlib.import_module("benchmarks.learning.figure6")
+    plan = module.read_plan(ROOT / "benchmarks" / "learning" / "figure6.yaml")
+    results = RESULTS / "figure6.parquet"
+    assert module.overview(plan, results) in _page("results.md")
+    assert module.against(plan, results, "V-RACER", "SAC") in _page("results.md")
+    compared = module.methods_of(module.COMPARED, plan[module.COMPARED], results)
+    assert module.claims(compared) in _page("studies/figure6.md")
+
+
+def test_starts_of_the_wake():
+    module = importlib.import_module("benchmarks.learning.starts")
+    found = json.loads(module.RESULT.read_text())["ranges"]
+    assert module.table(found) in _page("results.md")
 
 
 @pytest.mark.filterwarnings("ignore::rl_agent.config.old_names.OldNameWarning")

@@ -35,8 +35,8 @@ def differences(methods: Mapping[str, Sequence[Result]]) -> list[str]:
         for key, value in each.items():
             values[key].add(_value(value))
     # an option that only some of the algorithms have is shown where it is not its default
-    read = [set(each) for each in settings.values() if _FOREIGN not in each]
-    for key in set.union(*read) - set.intersection(*read) if read else ():
+    read = [each.keys() for each in settings.values() if _FOREIGN not in each]
+    for key in {key for keys in read for key in keys if not all(key in own for own in read)}:
         values[key] |= _defaults(key, methods)
     varied = {key for key, own in values.items() if len(own) > 1}
     if not varied:
@@ -70,13 +70,14 @@ def read_settings(one: Result) -> dict[str, Any]:
 def what_differs(one: Result, base: Result) -> list[str] | None:
     """Return in what a training differs from another one of its algorithm, as ``KEY VALUE``: its task, then its agent.
 
-    Settings that its algorithm does not read are left out; None where the algorithms are not the same.
+    Its length is not among them, and settings that its algorithm does not read are left out; None where the algorithms
+    are not the same.
     """
     first, second = one["settings"], base["settings"]
     agents = [each.get("agent") or {} for each in (first, second)]
     if not agents[0] or agents[0].get("algorithm") != agents[1].get("algorithm"):
         return None
-    found = {"actions": (f"{one['steps']:,}", f"{base['steps']:,}")}
+    found: dict[str, tuple[str, str]] = {}
     for options in ("env_options", "training_options"):
         own, other = first.get(options) or {}, second.get(options) or {}
         found |= {key: (_value(own.get(key)), _value(other.get(key))) for key in own | other}

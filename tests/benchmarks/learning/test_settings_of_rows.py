@@ -4,7 +4,7 @@ from benchmarks.learning.suites.settings import differences, row_name, what_diff
 from rl_agent.config import AgentConfig
 
 
-def training(steps=1000, env_options=None, training_options=None, episodes=10, **agent):
+def training(env_options=None, training_options=None, episodes=10, **agent):
     written = AgentConfig.model_validate(agent).model_dump(mode="json", exclude={"defaults"})
     settings = {
         "agent": written,
@@ -12,7 +12,7 @@ def training(steps=1000, env_options=None, training_options=None, episodes=10, *
         "training_options": training_options or {},
     }
     evaluation = {"deterministic": {"episodes": episodes}}
-    return {"settings": settings, "steps": steps, "evaluation": evaluation}
+    return {"settings": settings, "evaluation": evaluation}
 
 
 def cells(lines):
@@ -56,14 +56,12 @@ def test_a_training_differs_from_another_in_its_task_and_its_agent():
     other = training(
         algorithm="sac",
         gamma=0.9,
-        steps=2000,
         env_options={"cfl": 0.5, "start_range": "paper"},
         training_options={"episode_actions": 100},
         episodes=24,
     )
     assert what_differs(base, base) == []
     assert what_differs(other, base) == [
-        "actions 2,000",
         "start_range paper",
         "episode_actions 100",
         "evaluation episodes 24",
