@@ -16,9 +16,9 @@ import numpy.typing as npt
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
-from coupling.errors import RAISED, describe_failure
+from coupling.errors import RAISED, describe_failure, is_theirs
 from coupling.modules import OwnFolder
-from coupling.worker.spaces import flat_actions, flat_observations
+from coupling.worker.spaces import NotOfSpaceError, flat_actions, flat_observations
 from rl_agent.multi_agent.outcomes import AGENT_ENDED, AGENT_REWARDS, agent_outcomes
 from rl_agent.normalization.states import LARGEST_NUMBER
 
@@ -26,6 +26,8 @@ __all__ = [
     "FailureError",
     "Guarded",
     "GuardedBatch",
+    "checked_flag",
+    "checked_parts",
     "checked_reward",
     "failures_of",
     "place_of",
@@ -34,6 +36,11 @@ __all__ = [
 
 F32 = npt.NDArray[np.float32]
 T = TypeVar("T")
+
+_DUE = {
+    "reset": ("observation", "info"),
+    "step": ("observation", "reward", "terminated", "truncated", "info"),
+}
 
 _TRIES = 5
 """How often a reset is tried, each time in a new environment; one that fails now and then is not given up."""
@@ -56,7 +63,13 @@ def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
             return call()
         except FailureError:
             raise
+        except NotOfSpaceError as error:
+            raise FailureError(f"its {name}() gave an observation that is {error}") from error
         except RAISED as error:
+            if "unpack" in str(error) and name in _DUE and not is_theirs(error):
+                # a wrapper of Gymnasium's takes it apart before it is looked at here
+                what = f"must give {len(_DUE[name])} values, {', '.join(_DUE[name])}: {error}"
+                raise FailureError(f"its {name}() {what}") from error
             raise FailureError(f"its {name}() raised {describe_failure(error)}") from error
 
 
@@ -94,11 +107,18 @@ class _Outcome(NamedTuple):
     info: dict[str, Any]
 
 
-def _parts(given: Any, count: int, name: str, names: str) -> tuple[Any, ...]:
-    """Return what a call gave, as many things as there must be."""
-    if not isinstance(given, tuple) or len(given) != count:
+def checked_parts(given: Any, name: str) -> tuple[Any, ...]:
+    """Return what ``reset`` or ``step`` gave, as many things as there must be.
+
+    Raises
+    ------
+    FailureError
+        When it gave more, fewer, or no tuple.
+    """
+    due = _DUE[name]
+    if not isinstance(given, tuple) or len(given) != len(due):
         what = f"{len(given)} values" if isinstance(given, tuple) else f"{type(given).__name__}"
-        raise FailureError(f"its {name}() gave {what}, where {count} are due: {names}")
+        raise FailureError(f"its {name}() gave {what}, where {len(due)} are due: {', '.join(due)}")
     return given
 
 
@@ -112,14 +132,19 @@ def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
     """
     try:
         numbers = np.asarray(given)
-        fine = numbers.shape == shape and bool((np.abs(numbers) <= LARGEST_NUMBER).all())
+        if numbers.dtype == object:  # such as Decimal
+            numbers = numbers.astype(np.float64)
+        fine = numbers.shape == shape and numbers.dtype.kind in "fiub"
+        fine = fine and bool((np.abs(numbers) <= LARGEST_NUMBER).all())
     except (TypeError, ValueError):  # rows of several lengths, or no numbers
         numbers, fine = np.array(None), False
     if fine:
         return np.array(numbers, np.float32)
     if numbers.dtype.kind not in "fiub":
-        what = f"an observation of {type(given).__name__}, where numbers of shape {shape} are due"
-        raise FailureError(f"its {name}() gave {what}")
+        kind = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
+        raise FailureError(
+            f"its {name}() gave an observation of {kind}, where numbers of shape {shape} are due"
+        )
     if numbers.shape != shape:
         raise FailureError(
             f"its {name}() gave an observation of shape {numbers.shape}, where its observation_space says {shape}"
@@ -160,6 +185,33 @@ def checked_reward(given: Any) -> float:
     if not abs(reward) <= LARGEST_NUMBER:
         raise FailureError(f"the reward of its step() {_too_much(reward)}: {reward:.3g}")
     return reward
+
+
+def checked_flag(given: Any, name: str) -> bool:
+    """Return ``terminated`` or ``truncated`` as a bool, which 0, 1 and an array of one of them are, too.
+
+    Raises
+    ------
+    FailureError
+        When it is neither true nor false.
+    """
+    if isinstance(given, bool | np.bool_):
+        return bool(given)
+    array = np.asarray(given)
+    if array.size == 1 and array.dtype.kind in "biuf" and array.item() in (0, 1):
+        return bool(array.item())
+    what = f"an array of shape {array.shape}" if array.shape else repr(given)
+    raise FailureError(f"{name} of its step() is {what}, where True or False is due")
+
+
+def _flags(given: Any, name: str, count: int) -> npt.NDArray[np.bool_]:
+    """Return the flags of a batch, in an array of their own."""
+    array = np.asarray(given)
+    if array.shape != (count,):
+        raise ValueError(f"{name} has shape {array.shape}, where ({count},) is due")
+    if array.dtype == bool:
+        return array.copy()
+    return np.array([checked_flag(flag, name) for flag in array], bool)
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):
@@ -223,7 +275,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
 
     def _begun(self, seed: int | None, options: dict[str, Any] | None) -> F32:
         given = _called(self._folder, "reset", lambda: self.env.reset(seed=seed, options=options))
-        observation, _ = _parts(given, 2, "reset", "observation, info")
+        observation, _ = checked_parts(given, "reset")
         try:
             return _checked_rows(observation, self._shape, "reset")
         except FailureError as error:
@@ -247,17 +299,18 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
 
     def _outcome(self, action: Any) -> _Outcome:
         given = _called(self._folder, "step", lambda: self.env.step(action))
-        names = "observation, reward, terminated, truncated, info"
-        observation, reward, terminated, truncated, info = _parts(given, 5, "step", names)
+        observation, reward, terminated, truncated, info = checked_parts(given, "step")
         try:
             seen, paid = _checked_rows(observation, self._shape, "step"), checked_reward(reward)
+            has_ended = checked_flag(terminated, "terminated")
+            is_cut = checked_flag(truncated, "truncated")
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, 'step')}") from error.__cause__
         has_diverged = isinstance(info, dict) and bool(info.get("diverged", False))
         told: dict[str, Any] = {"diverged": True} if has_diverged else {}
         if len(self._shape) > 1:  # an axis of agents
             told |= {name: info[name] for name in (AGENT_REWARDS, AGENT_ENDED)}
-        return _Outcome(seen, paid, bool(terminated), bool(truncated), told)
+        return _Outcome(seen, paid, has_ended, is_cut, told)
 
     def render(self) -> Any:
         """Return the environment's picture, or its pictures.
@@ -331,12 +384,14 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
             self.close()
             self.env = _made(self._folder, self._make)
         given = _called(self._folder, "reset", lambda: self.env.reset(seed=seed, options=options))
-        observations, infos = _parts(given, 2, "reset", "observations, infos")
-        rows = self._rows(observations)
+        observations, infos = checked_parts(given, "reset")
         try:
+            rows = self._rows(observations)
             self._last = _checked_rows(rows, (self.num_envs, *self._shape), "reset")
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, 'reset')}") from error.__cause__
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise FailureError(f"its reset() gave what is no batch: {error}") from error
         self._down, self._failures = "", np.full(self.num_envs, "", object)
         return self._last.copy(), infos
 
@@ -372,12 +427,12 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
             When the batch as a whole fails.
         """
         given = _called(self._folder, "step", lambda: self.env.step(self._own(actions)))
-        names = "observations, rewards, terminated, truncated, infos"
-        observations, rewards, terminated, truncated, infos = _parts(given, 5, "step", names)
+        observations, rewards, terminated, truncated, infos = checked_parts(given, "step")
         try:
             rows = self._rows(observations)
             rewards = np.asarray(rewards, np.float64).reshape(self.num_envs)
-            terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+            terminated = _flags(terminated, "terminated", self.num_envs)
+            truncated = _flags(truncated, "truncated", self.num_envs)
             ends = np.flatnonzero(terminated | truncated)
             if len(ends):
                 final = np.full(self.num_envs, None, object)

@@ -6,7 +6,8 @@ agents, and the infos have what each of them got (``rl_agent/multi_agent/outcome
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -14,8 +15,19 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 
-from coupling.worker.guard import FailureError, checked_reward, place_of
-from coupling.worker.spaces import Numbered, flat_actions, flat_observations
+from coupling.worker.guard import (
+    FailureError,
+    checked_flag,
+    checked_parts,
+    checked_reward,
+    place_of,
+)
+from coupling.worker.spaces import (
+    NotOfSpaceError,
+    Numbered,
+    flat_actions,
+    flat_observations,
+)
 from rl_agent.multi_agent.outcomes import AGENT_ENDED, AGENT_REWARDS
 
 __all__ = ["MultiAgentBatch", "MultiAgentEnv", "space_of_one"]
@@ -59,6 +71,8 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         self._names: list[Any] = list(self._inner.possible_agents)
         self.agents_per_env = len(self._names)
         self.episode_steps = options.get("max_cycles", getattr(self._inner, "max_cycles", None))
+        if not self._names:
+            raise ValueError("its possible_agents names no agent")
         observations = [self._inner.observation_space(name) for name in self._names]
         actions = [self._inner.action_space(name) for name in self._names]
         if self.agents_per_env == 1:
@@ -89,11 +103,19 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict]:
-        """Begin an episode of all agents."""
-        seen, _ = self._inner.reset(seed=seed, options=options)
+        """Begin an episode of all agents.
+
+        Raises
+        ------
+        FailureError
+            If it shows an agent nothing, or what is not of its space.
+        """
+        given = self._inner.reset(seed=seed, options=options)
         self._gone = np.zeros(self.agents_per_env, np.bool_)
         self._seen = np.zeros(self._shape)
-        self._take(seen)
+        with self._placed("reset"):
+            seen, _ = checked_parts(given, "reset")
+            self._take(_of_each(seen, self._names, "reset", "observation"), "reset")
         return self._shown(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -101,25 +123,24 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
 
         Raises
         ------
+        FailureError
+            If it gives an agent that is there nothing, or what cannot be learned from.
         RuntimeError
             If an agent is cut short while others go on: its value could not be known there.
         """
         each = dict(zip(self._names, np.asarray(action), strict=True))
-        own = {name: self._decode(each[name]) for name in self._inner.agents}
-        seen, given, terminated, truncated, _ = self._inner.step(own)
-        self._take(seen)
-        try:
-            paid = [checked_reward(given.get(name, 0.0)) for name in self._names]
-        except FailureError as error:
-            raise FailureError(f"{error}{place_of(self, 'step')}") from error.__cause__
-        rewards = np.where(self._gone, 0.0, paid)
-        self._gone = self._gone | [bool(terminated.get(name, False)) for name in self._names]
-        cut = ~self._gone & [bool(truncated.get(name, False)) for name in self._names]
+        there = list(self._inner.agents)
+        given = self._inner.step({name: self._decode(each[name]) for name in there})
+        with self._placed("step"):
+            rewards, cut = self._taken_apart(given, there)
         is_over = not self._inner.agents or bool((cut | self._gone).all())
-        if cut.any() and not is_over:
-            name = self._names[int(cut.argmax())]
+        left = cut | [name in there and name not in self._inner.agents for name in self._names]
+        left &= ~self._gone
+        if left.any() and not is_over:
+            index = int(left.argmax())
+            how = "is truncated" if cut[index] else "leaves without being terminated"
             raise RuntimeError(
-                f"{name} is truncated while others of its environment continue, which cannot be learned from"
+                f"{self._names[index]} {how} while others of its environment continue, which cannot be learned from"
             )
         ended = bool(self._gone.all())
         told = {AGENT_REWARDS: rewards, AGENT_ENDED: self._gone}
@@ -133,11 +154,54 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         """Close the environment."""
         self._inner.close()
 
-    def _take(self, seen: dict[Any, Any]) -> None:
+    @contextlib.contextmanager
+    def _placed(self, name: str) -> Iterator[None]:
+        """Say of a failure where in the code of the environment it is."""
+        try:
+            yield
+        except NotOfSpaceError as error:
+            sentence = f"its {name}() gave an observation that is {error}"
+            raise FailureError(f"{sentence}{place_of(self, name)}") from error
+        except FailureError as error:
+            raise FailureError(f"{error}{place_of(self, name)}") from error.__cause__
+
+    def _taken_apart(self, given: Any, there: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Note what agents saw in a step and who has ended; return their rewards and who was cut, shapes (N,)."""
+        seen, paid, terminated, truncated, _ = checked_parts(given, "step")
+        paid = _of_each(paid, there, "step", "reward")
+        ends, cuts = (
+            {
+                name: checked_flag(flag, what)
+                for name, flag in _of_each(flags, there, "step", what).items()
+                if name in there
+            }
+            for flags, what in ((terminated, "terminated"), (truncated, "truncated"))
+        )
+        # an agent that has reached a terminal state need not see it
+        looking = [name for name in there if not ends[name]]
+        self._take(_of_each(seen, looking, "step", "observation"), "step")
+        each = [checked_reward(paid[name]) if name in there else 0.0 for name in self._names]
+        rewards = np.where(self._gone, 0.0, each)
+        self._gone = self._gone | [ends.get(name, False) for name in self._names]
+        return rewards, ~self._gone & [cuts.get(name, False) for name in self._names]
+
+    def _take(self, seen: Mapping[Any, Any], method: str) -> None:
         """Note what the agents see; one that has ended keeps what it saw last."""
         for number, name in enumerate(self._names):
-            if name in seen and not self._gone[number]:
-                self._seen[number] = self._encode(seen[name])
+            if name not in seen or self._gone[number]:
+                continue
+            own = np.asarray(self._encode(seen[name]))
+            if own.shape != self._shape[1:]:
+                raise FailureError(
+                    f"its {method}() gave {name} an observation of shape {own.shape}, "
+                    f"where its observation_space says {self._shape[1:]}"
+                )
+            try:
+                self._seen[number] = own
+            except (TypeError, ValueError) as error:
+                raise FailureError(
+                    f"its {method}() gave {name} an observation of {own.dtype}, where numbers are due"
+                ) from error
 
     def _shown(self) -> np.ndarray:
         """Return what the agents see; numbers too large for single precision become infinite."""
@@ -230,6 +294,25 @@ def _share(space: gym.Space, agents: int) -> gym.spaces.Box:
     assert isinstance(space, gym.spaces.Box)
     size = space.shape[0] // agents
     return gym.spaces.Box(space.low[:size], space.high[:size], dtype=np.float32)
+
+
+def _of_each(given: Any, names: list[Any], method: str, what: str) -> Mapping[Any, Any]:
+    """Return what a call gave each agent, which must have something for each of these.
+
+    Raises
+    ------
+    FailureError
+        When it has not.
+    """
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise FailureError(
+            f"its {method}() gave {what} as {kind}, where a dict with that of each agent is due"
+        )
+    for name in names:
+        if name not in given:
+            raise FailureError(f"its {method}() gave no {what} of {name}, which is there")
+    return given
 
 
 def _as_it_is(space: gym.Space) -> Callable[[np.ndarray], Any]:

@@ -13,14 +13,25 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.spaces.utils import flatten, flatten_space
 
-from coupling.errors import ConfigError
+from coupling.errors import ConfigError, describe_failure
 
-__all__ = ["Numbered", "flat_actions", "flat_observations", "flattened", "notes_on"]
+__all__ = [
+    "NotOfSpaceError",
+    "Numbered",
+    "flat_actions",
+    "flat_observations",
+    "flattened",
+    "notes_on",
+]
 
 F64 = npt.NDArray[np.float64]
 
 _TOLD_APART = 2**24
 """Whole numbers that single precision, in which actions travel, tells apart."""
+
+
+class NotOfSpaceError(ValueError):
+    """An observation that does not belong to its space; the end of a sentence, such as ``not of its ...``."""
 
 
 class Numbered(spaces.Box):
@@ -48,8 +59,9 @@ def flat_observations(
     Raises
     ------
     ConfigError
-        For a space without a fixed number of numbers.
+        For a space without a fixed number of numbers, and for what is no space.
     """
+    _refuse_no_space(space, "observation_space")
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return None
     flat: gym.Space | None = flatten_space(space) if space.is_np_flattenable else None
@@ -58,7 +70,49 @@ def flat_observations(
             f"its observation space {space} has no fixed number of numbers; wrap it: "
             "gymnasium.wrappers.TransformObservation(env, function, Box(...))"
         )
-    return flat, lambda observation: np.asarray(flatten(space, observation))
+
+    def encode(observation: Any) -> npt.NDArray[Any]:
+        try:
+            _refuse_other_choices(space, observation)
+            return np.asarray(flatten(space, observation))
+        except Exception as error:  # Gymnasium takes its parts by name and number
+            reason = describe_failure(error)
+            raise NotOfSpaceError(
+                f"not of its observation_space {_short(space)}: {reason}"
+            ) from error
+
+    return flat, encode
+
+
+def _refuse_no_space(space: Any, name: str) -> None:
+    if not isinstance(space, gym.Space):
+        raise ConfigError(f"its {name} is {_short(space)}, where a space of Gymnasium is due")
+
+
+def _refuse_other_choices(space: gym.Space, observation: Any) -> None:
+    """Refuse a choice beyond those of a Discrete, which Gymnasium counts from the end where it is negative.
+
+    Raises
+    ------
+    ValueError
+        For such a choice.
+    KeyError, TypeError
+        For what lacks a part of a Dict or Tuple.
+    """
+    if isinstance(space, spaces.Dict):
+        for name, part in space.spaces.items():
+            _refuse_other_choices(part, observation[name])
+    elif isinstance(space, spaces.Tuple):
+        for part, own in zip(space.spaces, observation, strict=True):
+            _refuse_other_choices(part, own)
+    elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        count = space.n if isinstance(space, spaces.Discrete) else space.nvec
+        chosen = np.asarray(observation)
+        if isinstance(space, spaces.Discrete) and chosen.size == 1:
+            chosen = chosen.reshape(())
+        index = chosen - space.start
+        if chosen.shape != space.shape or not ((index >= 0) & (index < count)).all():
+            raise ValueError(f"{observation} is none of {space}")
 
 
 def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | None:
@@ -77,6 +131,7 @@ def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | 
     """
     if isinstance(space, Numbered):
         return None
+    _refuse_no_space(space, "action_space")
     leaves = list(_leaves(space))
     low, high, whole = (
         np.concatenate(parts) for parts in zip(*map(_range_of, leaves), strict=True)
@@ -174,17 +229,18 @@ def flattened(environment: gym.Env) -> gym.Env:
     ConfigError
         For spaces of which no wrapper makes flat ones.
     """
-    if flat_observations(environment.observation_space) is not None:
-        environment = gym.wrappers.FlattenObservation(environment)
+    seen = flat_observations(environment.observation_space)
+    if seen is not None:
+        box, encode = seen
+        environment = gym.wrappers.TransformObservation(environment, encode, box)
     space = environment.action_space
     if isinstance(space, spaces.Discrete):
         choose: Callable[[Any], Any] = lambda numbers: int(np.rint(numbers[0]))  # noqa: E731
         return gym.wrappers.TransformAction(environment, choose, Numbered(space))
-    flat = flat_actions(space)
-    if flat is None:
+    acting = flat_actions(space)
+    if acting is None:
         return environment
-    box, decode = flat
-    return gym.wrappers.TransformAction(environment, decode, box)
+    return gym.wrappers.TransformAction(environment, acting[1], acting[0])
 
 
 def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:
@@ -198,10 +254,12 @@ def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:
     if acting is not None:
         whole = any(_range_of(leaf)[2].any() for leaf in _leaves(actions))
         rounded = ", whole ones rounded to the nearest" if whole else ""
-        notes.append(f"its actions {_short(actions)} are {acting[0].shape[0]} numbers{rounded}")
+        count = acting[0].shape[0]
+        numbers = "1 number" if count == 1 else f"{count} numbers"
+        notes.append(f"its actions {_short(actions)} are {numbers}{rounded}")
     return tuple(notes)
 
 
-def _short(space: gym.Space) -> str:
+def _short(space: Any) -> str:
     text = " ".join(str(space).split())
     return text if len(text) <= 120 else f"{text[:119]}…"

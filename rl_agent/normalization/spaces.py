@@ -82,14 +82,12 @@ def sizes_of(
         choices = int(action_space.n)
         before = choices if previous_action else 0
         return Sizes(observation_space.shape[0] + before, 1, choices, agents_per_env, before)
-    if (
-        not isinstance(action_space, gymnasium.spaces.Box)
-        or len(action_space.shape) != 1
-        or action_space.shape[0] < 1
-    ):
+    if not isinstance(action_space, gymnasium.spaces.Box) or len(action_space.shape) != 1:
         raise ValueError(
             f"the action space must be a Box of one axis or Discrete, not {action_space}"
         )
+    if action_space.shape[0] < 1:
+        raise ValueError(f"the action space must have a component, not {action_space}")
     if not action_space.is_bounded("both"):
         raise ValueError(
             f"the action space must have finite bounds to scale the policy by, not {action_space}"

@@ -51,6 +51,10 @@ def wild(what, at=2, count=2):
         ("observation -1e38", r"the observation of its step\(\) is beyond .* number 1 of 2 is -1e\+38 .*"),
         ("other shape", r"its step\(\) gave an observation of shape \(3,\), where its .* says \(2,\) .*"),
         ("no numbers", r"its step\(\) gave an observation of dict, where numbers of shape .*"),
+        ("complex numbers", r"its step\(\) gave an observation of complex128, where numbers .*"),
+        ("no flag", r"terminated of its step\(\) is None, where True or False is due \(wild.py, .*"),
+        ("a word as flag", r"truncated of its step\(\) is 'no', where True or False is due .*"),
+        ("two flags", r"terminated of its step\(\) is an array of shape \(2,\), where True .*"),
     ],
 )  # fmt: skip
 def test_a_step_that_goes_wrong_costs_its_episode_alone(what, sentence):
@@ -69,6 +73,40 @@ def test_a_step_that_goes_wrong_costs_its_episode_alone(what, sentence):
         *_, terminated, truncated, infos = vector.step(STAY)
         assert not any(failures_of(infos, 2))
         assert not (terminated | truncated).any()
+
+
+def test_a_step_of_four_values_is_told_as_such_also_within_wrappers():
+    vector = make_vector("wild:WildLimited-v0", {"what": "four"}, 1)
+    vector.reset(seed=0)
+    vector.step(STAY[:1])
+    *_, infos = vector.step(STAY[:1])
+    (sentence,) = failures_of(infos, 1)
+    due = r"5 values, observation, reward, terminated, truncated, info: .*got 4.*"
+    assert re.fullmatch(r"its step\(\) must give " + due, sentence), sentence
+
+
+@pytest.mark.parametrize(
+    ("space", "seen", "sentence"),
+    [
+        (spaces.Dict(a=spaces.Discrete(2), b=spaces.Discrete(3)), {"a": 1}, r"Dict\(.*: KeyError: 'b'"),
+        (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))), (1,), r"Tuple\(.*: ValueError: zip.*"),
+        (spaces.Discrete(3), 3, r"Discrete\(3\): ValueError: 3 is none of Discrete\(3\)"),
+        (spaces.Discrete(3), -1, r"Discrete\(3\): ValueError: -1 is none of .*"),
+        (spaces.Discrete(3, start=-4), 0, r"Discrete\(3, start=-4\): ValueError: 0 is none of .*"),
+        (spaces.MultiDiscrete([3, 2]), [2, 2], r"MultiDiscrete.*: ValueError: .* is none of .*"),
+        (spaces.MultiDiscrete([3, 2]), 1, r"MultiDiscrete.*: ValueError: 1 is none of .*"),
+    ],
+)  # fmt: skip
+def test_an_observation_that_is_not_of_its_space_is_told_with_the_space(space, seen, sentence):
+    begun = r"^env = 'wild:Spaces-v0': its reset\(\) gave an observation that is not of its observation_space "
+    with pytest.raises(ConfigError, match=begun + sentence):
+        describe_task("wild:Spaces-v0", {"observation_space": space, "seen": seen})
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+def test_what_is_no_space_is_a_sentence(name):
+    with pytest.raises(ConfigError, match=f"its {name} is .*, where a space of Gymnasium is due"):
+        describe_task("wild:Spaces-v0", {name: [1, 2]})
 
 
 def test_each_environment_of_a_batch_is_checked_by_itself():
@@ -98,6 +136,13 @@ def test_an_array_of_one_number_is_a_reward():
     _, rewards, *_, infos = vector.step(STAY)
     assert rewards.tolist() == [1.0, 1.0]
     assert not any(failures_of(infos, 2))
+
+
+def test_flags_of_numpy_end_an_episode():
+    vector = wild("flags of numpy", count=1)
+    vector.reset(seed=0)
+    ends = [bool(vector.step(STAY[:1])[3][0]) for _ in range(20)]
+    assert ends == [False] * 19 + [True]
 
 
 def test_what_is_kept_of_one_buffer_is_copied():

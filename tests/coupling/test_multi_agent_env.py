@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 
 import gymnasium as gym
@@ -69,6 +70,73 @@ def test_a_multi_agent_environment_whose_agents_have_all_ended_is_terminated():
     env.reset(seed=0)
     ends = [env.step(np.zeros((2, 1), np.float32))[2:4] for _ in range(3)]
     assert ends == [(False, False), (False, False), (True, False)]
+
+
+class Careless(Meadow):
+    """A meadow whose ``reset`` (step 0), or step 1, leaves out or spoils something of the last cow."""
+
+    def __init__(self, what, at=1):
+        super().__init__(count=3)
+        self.what, self.at = what, at
+
+    def reset(self, seed=None, options=None):
+        seen, infos = super().reset(seed=seed, options=options)
+        return self.spoiled(0, [seen, infos])
+
+    def step(self, actions):
+        return self.spoiled(1, list(super().step(actions)))
+
+    def spoiled(self, at, given):
+        if at != self.at:
+            return tuple(given)
+        if self.what == "nothing":
+            return None
+        if self.what == "list":
+            given[0] = list(given[0].values())
+        elif self.what == "shape":
+            given[0]["cow_2"] = np.zeros(1)
+        elif self.what == "word":
+            given[0]["cow_2"] = np.array(["left", "right"])
+        elif self.what == "flag":
+            given[2]["cow_2"] = "no"
+        elif self.what == "leaves":
+            self.agents.remove("cow_2")
+        else:
+            del given[int(self.what)]["cow_2"]
+        return tuple(given)
+
+
+@pytest.mark.parametrize(
+    ("what", "at", "sentence"),
+    [
+        ("0", 0, r"its reset\(\) gave no observation of cow_2, which is there \(test_mul.*"),
+        ("nothing", 0, r"its reset\(\) gave NoneType, where 2 are due: observation, info .*"),
+        ("list", 0, r"its reset\(\) gave observation as list, where a dict .*"),
+        ("shape", 0, r"its reset\(\) gave cow_2 an observation of shape \(1,\), where .* \(2,\) .*"),
+        ("0", 1, r"its step\(\) gave no observation of cow_2, which is there .*"),
+        ("1", 1, r"its step\(\) gave no reward of cow_2, which is there .*"),
+        ("2", 1, r"its step\(\) gave no terminated of cow_2, which is there .*"),
+        ("3", 1, r"its step\(\) gave no truncated of cow_2, which is there .*"),
+        ("nothing", 1, r"its step\(\) gave NoneType, where 5 are due: .*"),
+        ("shape", 1, r"its step\(\) gave cow_2 an observation of shape \(1,\), where .* \(2,\) .*"),
+        ("word", 1, r"its step\(\) gave an observation that is not of its observation_space Box.*"),
+        ("flag", 1, r"terminated of its step\(\) is 'no', where True or False is due .*"),
+        ("leaves", 1, r"cow_2 leaves without being terminated while others .*"),
+    ],
+)  # fmt: skip
+def test_what_an_environment_owes_an_agent_is_not_made_up(what, at, sentence):
+    """A missing observation was once zeros, and a missing reward 0: both were learned from."""
+    env = MultiAgentEnv(Careless, {"what": what, "at": at})
+    if at:
+        env.reset(seed=0)
+    with pytest.raises(RuntimeError) as raised:
+        env.step(np.zeros((3, 1), np.float32)) if at else env.reset(seed=0)
+    assert re.fullmatch(sentence, str(raised.value)), raised.value
+
+
+def test_an_environment_without_agents_is_refused():
+    with pytest.raises(ConfigError, match="its possible_agents names no agent"):
+        describe_task(MEADOW, {"count": 0})
 
 
 def test_discrete_actions_travel_as_numbers():

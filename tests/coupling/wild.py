@@ -63,6 +63,8 @@ class Wild(gym.Env):
         reward, seen = 1.0, self.buffer
         if self.what == "reward of shape (1,)":
             reward = np.ones(1)
+        if self.what == "flags of numpy":
+            over = np.array([over])
         if self.what and not self.what.startswith("reset") and self.is_time():
             if self.what == "raise":
                 raise RuntimeError("told to")
@@ -82,6 +84,14 @@ class Wild(gym.Env):
                 seen = np.zeros(3)
             if self.what == "no numbers":
                 seen = {"x": 1.0}
+            if self.what == "complex numbers":
+                seen = np.array([1.0, 2.0j])
+            if self.what == "no flag":
+                return self.buffer, 1.0, None, over, {}
+            if self.what == "a word as flag":
+                return self.buffer, 1.0, False, "no", {}
+            if self.what == "two flags":
+                return self.buffer, 1.0, np.zeros(2, bool), over, {}
         return seen, reward, False, over, {}
 
     def render(self):
@@ -206,17 +216,19 @@ class SpoiledBatch(VectorEnv):
 class Spaces(gym.Env):
     """An environment of these spaces."""
 
-    def __init__(self, observation_space=SEEN, action_space=BOX):
+    def __init__(self, observation_space=SEEN, action_space=BOX, seen=None):
         self.observation_space, self.action_space = observation_space, action_space
+        self.seen = seen
 
     def reset(self, *, seed=None, options=None):
-        return self.observation_space.sample(), {}
+        return self.observation_space.sample() if self.seen is None else self.seen, {}
 
     def step(self, action):
         return self.observation_space.sample(), 0.0, False, False, {}
 
 
 gym.register("Wild-v0", Wild)
+gym.register("WildLimited-v0", Wild, max_episode_steps=20)
 gym.register("Unlucky-v0", Unlucky)
 gym.register("Endless-v0", Endless)
 gym.register("Nested-v0", Nested)
