@@ -18,7 +18,7 @@ sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
 from benchmarks.learning.defaults import table  # noqa: E402
 from benchmarks.learning.suites.command import command_of  # noqa: E402
-from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
+from benchmarks.learning.suites.contrasts import by_task, contrast_table, evaluated_returns  # noqa: E402
 from benchmarks.learning.suites.methods import methods_of  # noqa: E402
 from benchmarks.learning.suites.plan import Suite  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
@@ -26,9 +26,26 @@ from benchmarks.pages import fill_in  # noqa: E402
 NAME = "memory"
 
 
+IDLE, BEST = -1219.0, -138.0
+"""Returns of doing nothing, and of the best policy that sees the velocity (docs/defaults.md)."""
+
+
+def table_of_seeds(plan: dict[str, Suite], results: Path) -> str:
+    """Return how many seeds of each method learn: those that end nearer to the best policy than to none."""
+    lines = ["| settings | mean action, of each seed | learned |", "| --- | --- | --: |"]
+    for name, suite in plan.items():
+        for method, seeds in methods_of(name, suite, results).items():
+            returns = evaluated_returns(seeds).tolist()
+            learned = sum(value > (IDLE + BEST) / 2 for value in returns)
+            shown = ", ".join(f"{value:.0f}" for value in returns)
+            lines.append(f"| {method} | {shown} | {learned} of {len(returns)} |")
+    return "\n".join(lines)
+
+
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the tables into a page."""
     fill_in(page, f"learning/{NAME}", "trials", table(plan, results))
+    fill_in(page, f"learning/{NAME}", "seeds", table_of_seeds(plan, results))
     rows = (
         contrast_table(suite, by_task(methods_of(name, suite, results)))
         for name, suite in plan.items()

@@ -26,7 +26,7 @@ sys.path[0] = str(ROOT)
 from benchmarks.learning.suites.command import add_page, add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.suites.comparison import compare  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds  # noqa: E402
-from benchmarks.learning.suites.draws import read_draws, table_of_draws  # noqa: E402
+from benchmarks.learning.suites.draws import how_uneven, read_draws, table_of_draws  # noqa: E402
 from benchmarks.learning.suites.job import is_complete  # noqa: E402
 from benchmarks.learning.suites.methods import (  # noqa: E402
     Panel,
@@ -37,6 +37,7 @@ from benchmarks.learning.suites.methods import (  # noqa: E402
 )
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
+from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
@@ -220,6 +221,45 @@ def against(seeds: Seeds, uniform: np.ndarray) -> str:
     return f"{mean} [{low}, {high}]"
 
 
+def findings(plan: dict[str, Suite], results: Path) -> str:
+    """Return what the trainings of all samplers show together, in Markdown."""
+    rows = [
+        (f"{who}: training returns beside uniform sampling", _sides(who, plan, results))
+        for who in SAMPLERS[:-1]
+    ]
+    for suite, others in (("ablation", "sac"), ("newer", "newer")):
+        first = methods_of(suite, plan[suite], results)["ERO that does not learn"]
+        env = first[0]["settings"]["env"]
+        uniform = methods_of(others, plan[others], results)["RANDOM"]
+        own = training_returns([one for one in uniform if one["settings"]["env"] == env])
+        what = f"ERO that does not learn, LunarLander, {len(first)} seeds: training minus uniform"
+        rows.append((what, against(first, own)))
+    rows += how_uneven(json.loads((beside(results) / DRAWS).read_text())["draws"])
+    return "\n".join(
+        ["| what | found |", "| --- | --- |", *(f"| {what} | {found} |" for what, found in rows)]
+    )
+
+
+def _sides(who: str, plan: dict[str, Suite], results: Path) -> str:
+    """Return on how many tasks the interval of a sampler's difference lies above, below and around zero."""
+    sides: dict[str, list[str]] = {"above": [], "below": [], "around": []}
+    for name, suite in plan.items():
+        found = methods_of(name, suite, results) if tuple(suite.methods) == SAMPLERS else {}
+        for task, env in dict.fromkeys((job.task, job.env) for job in jobs_of(name, suite)):
+            pair = [
+                training_returns([one for one in found[each] if one["settings"]["env"] == env])
+                for each in (who, "RANDOM")
+                if found
+            ]
+            if pair:
+                _, low, high = compare([pair[0]], [pair[1]]).difference
+                side = "above" if low > 0.0 else "below" if high < 0.0 else "around"
+                sides[side].append(f"{name} {task}")
+    counted = f"{len(sides['around'])} intervals contain zero"
+    named = [f"{side} it: {', '.join(sides[side])}" for side in ("above", "below") if sides[side]]
+    return "; ".join([counted, *named])
+
+
 def beside(results: Path) -> Path:
     """Return the folder of what the study keeps beside its trainings."""
     return results.with_suffix("")
@@ -330,6 +370,9 @@ def main() -> int:
         return 0
     if options.command == "page":
         write_page(read_plan(options.plan), options.results, options.page)
+        if options.page == ROOT / "docs" / "studies" / f"{NAME}.md":
+            text = findings(read_plan(options.plan), options.results)
+            fill_in(ROOT / "docs" / "samplers.md", f"learning/{NAME}", "findings", text)
         fill_in_algorithms(
             read_plan(options.plan), options.results, options.page.parents[1] / "algorithms"
         )

@@ -94,6 +94,14 @@ def test_memory_of_a_policy():
     plan = importlib.import_module("benchmarks.learning.suites.plan")
     suites = plan.read_plan(ROOT / "benchmarks" / "learning" / "memory.yaml")
     assert module.table(suites, RESULTS / "memory.parquet") in _page("studies/memory.md")
+    assert module.table_of_seeds(suites, RESULTS / "memory.parquet") in _page("studies/memory.md")
+
+
+@pytest.mark.filterwarnings("ignore::rl_agent.config.old_names.OldNameWarning")
+def test_samplers():
+    module = importlib.import_module("benchmarks.learning.replay")
+    plan = module.read_plan(ROOT / "benchmarks" / "learning" / "replay.yaml")
+    assert module.findings(plan, RESULTS / "replay.parquet") in _page("samplers.md")
 
 
 def test_convection():

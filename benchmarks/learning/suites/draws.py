@@ -73,6 +73,39 @@ def table_of_draws(draws: dict[str, dict[str, Any]], jobs: Iterable[Job]) -> lis
     return lines
 
 
+def how_uneven(draws: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what the trainings show together: the samplers that learn, and PER by whether observations are images."""
+    names = {
+        kind: [name for name in draws if f"_{kind}" in name] for kind in ("ners", "ero", "per")
+    }
+    learned = [draws[name] for name in (*names["ners"], *names["ero"])]
+    images = [draws[name]["effective_share"] for name in names["per"] if name.startswith("rainbow")]
+    vectors = [
+        draws[name]["effective_share"] for name in names["per"] if not name.startswith("rainbow")
+    ]
+    spread = max(one["scores"][2] - one["scores"][0] for one in learned)
+    return [
+        (
+            "NERS and ERO: the scores of a training, from the 10 % to the 90 % quantile, lie within",
+            f"{spread:.3f}",
+        ),
+        (
+            "NERS and ERO: effective share of the memory",
+            _span([one["effective_share"] for one in learned], ".2f"),
+        ),
+        (
+            "NERS and ERO: updates of the score network",
+            _span([one["updates"] for one in learned], "d"),
+        ),
+        (
+            "NERS and ERO: steps never sampled",
+            _span([one["not_drawn_yet"] for one in learned], ".1%"),
+        ),
+        ("PER: effective share, observations that are vectors", _span(vectors, ".2f")),
+        ("PER: effective share, observations that are images", _span(images, ".2f")),
+    ]
+
+
 def _span(values: list[Any], form: str) -> str:
     """Return the least and the largest value, or the one that both are when written so."""
     return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (min(values), max(values))))
