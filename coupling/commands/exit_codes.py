@@ -89,7 +89,10 @@ def _refusal(error: Any, words: Sequence[str]) -> str:
     # a value that is refused comes from pydantic, which tells it
     refused: list[Any] = getattr(error.__cause__, "errors", list)()
     if refused:
-        key, given, why = error.param.opts[-1], refused[0]["input"], text.partition(": ")[2]
+        given, why = refused[0]["input"], text.partition(": ")[2]
+        # an option of several names is called as it was typed, or by the first long one
+        names = [name for name in error.param.opts if name.startswith("--")] or error.param.opts
+        key = next((name for name in names if name in words), names[0])
         text = f"{key}: {why}" if repr(given) in why else f"{key} = {given}: {_begun_small(why)}"
     text = text.replace(". Did you mean", ": did you mean").replace(". Choose from:", ": one of")
     if meant := _setting_meant(getattr(error, "option_name", ""), words):

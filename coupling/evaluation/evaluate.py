@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from cases.baselines import Controller, baselines
-from coupling.errors import RunError
+from coupling.errors import ConfigError, RunError
 from coupling.evaluation.pool import Draws, EvaluationPool
 from coupling.evaluation.result import Evaluation
 from coupling.worker.environments import Numbered, make_vector
@@ -47,6 +47,28 @@ class PolicyController:
     def reseed(self, part: int) -> None:
         """Sample from the stream of a part."""
         self._rng = np.random.default_rng((self._seed, part))
+
+    def refuse_other_spaces(self, env: str, observations: Box, actions: Box) -> None:
+        """Refuse a task whose observations or actions are others than those of the training.
+
+        Raises
+        ------
+        ConfigError
+            If it is such a task; the sentence names both sizes.
+        """
+        sizes = self._policy.sizes
+        choices = int(actions.choices.n) if isinstance(actions, Numbered) else 0
+        for name, here, trained in (
+            ("observations", observations.shape, (*sizes.agents_axis, sizes.seen)),
+            ("actions", actions.shape, (*sizes.agents_axis, sizes.action)),
+            ("discrete actions", choices, sizes.choices),
+        ):
+            if here != trained:
+                what = "are" if name == "discrete actions" else "have shape"
+                raise ConfigError(
+                    f"env = {env!r}: its {name} {what} {here} with these env_options, but {trained} where the agent "
+                    "was trained"
+                )
 
     def reset(self, n: int) -> None:
         """Begin ``n`` episodes."""

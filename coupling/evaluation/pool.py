@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv
 
 from cases.baselines import Controller
 from coupling.errors import RAISED, RunError, describe_failure
@@ -31,7 +32,7 @@ from coupling.worker.guard import FailureError, failures_of, reset_failures_of
 from coupling.worker.parent import die_with_parent
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
-__all__ = ["Draws", "EvaluationPool"]
+__all__ = ["Draws", "EvaluationPool", "refuse_unfit"]
 
 AT_ONCE = 24
 """Episodes of a part."""
@@ -49,6 +50,21 @@ class Draws(Protocol):
 
     def reseed(self, part: int) -> None:
         """Sample from the stream of a part, as if nothing had been sampled before."""
+
+
+@runtime_checkable
+class Fits(Protocol):
+    """A controller that serves some tasks alone."""
+
+    def refuse_other_spaces(self, env: str, observations: Box, actions: Box) -> None:
+        """Refuse a task of other observations or actions by a ConfigError."""
+
+
+def refuse_unfit(controller: Controller, env: str, vector: VectorEnv) -> None:
+    """Refuse a controller that does not serve a task, by a ConfigError of its own."""
+    seen, taken = vector.single_observation_space, vector.single_action_space
+    if isinstance(controller, Fits) and isinstance(seen, Box) and isinstance(taken, Box):
+        controller.refuse_other_spaces(env, seen, taken)
 
 
 class _Part(NamedTuple):
@@ -163,6 +179,7 @@ class EvaluationPool:
 
         # made again for each controller: an environment may remember what it has seen
         with contextlib.closing(make_vector(self._env, self._env_options, size)) as vector:
+            refuse_unfit(controller, self._env, vector)
             starts = held_out_seeds(vector, self._purpose, seed, episodes)
             todo += [
                 _Part(number, starts[first : first + size], self._max_actions)

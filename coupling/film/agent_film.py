@@ -9,7 +9,7 @@ from typing import Any
 from cases.baselines import Controller
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
-from coupling.evaluation.pool import held_out_seeds
+from coupling.evaluation.pool import held_out_seeds, refuse_unfit
 from coupling.files import making_sense_of, read_json
 from coupling.film.arrangement import Lines
 from coupling.film.flow_film import Ending, check_films, render_film
@@ -105,7 +105,7 @@ def render(
             arguments: dict[str, Any] = {
                 "env": config.env,
                 "env_options": config.env_options,
-                "seeds": _seeds(config.env, config.env_options, seed, episodes),
+                "seeds": _seeds(config.env, config.env_options, agent, seed, episodes),
                 "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
                 "tally": evaluated(path, changes, against=against, deterministic=deterministic),
                 "progress": progress,
@@ -121,9 +121,12 @@ def render(
         raise ConfigError(str(error)) from error
 
 
-def _seeds(env: str, env_options: dict[str, Any], seed: int, episodes: int) -> list[int]:
-    """Return the seeds of the first episodes of an evaluation."""
+def _seeds(
+    env: str, env_options: dict[str, Any], agent: Controller, seed: int, episodes: int
+) -> list[int]:
+    """Return the seeds of the first episodes of an evaluation; refuse an agent of another task."""
     with contextlib.closing(make_vector(env, env_options, 1)) as vector:
+        refuse_unfit(agent, env, vector)
         return held_out_seeds(vector, Purpose.EVALUATION, seed, episodes)
 
 

@@ -222,7 +222,7 @@ class RunSettings(BaseModel):
         description="what the experience is safe from: the end of any process, or of the machine too",
     )
     evaluate_episodes: int = Field(
-        default=0, ge=0, description="episodes evaluated before and after training"
+        default=0, ge=0, le=1_000_000, description="episodes evaluated before and after training"
     )
     evaluate_max_actions: int | None = Field(
         default=None,
@@ -233,6 +233,7 @@ class RunSettings(BaseModel):
     select_episodes: int = Field(
         default=0,
         ge=0,
+        le=1_000_000,
         description="episodes by whose mean return the policy that is handed out is chosen among six of the last third "
         "of the training; 0 hands out the last one",
     )

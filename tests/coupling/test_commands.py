@@ -264,6 +264,30 @@ def test_training_on_a_device_that_is_not_there_is_refused_in_a_sentence(
     assert not (tmp_path / "runs").exists()
 
 
+SIZED = """
+import gymnasium as gym
+import numpy as np
+
+class Sized(gym.Env):
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, high=1.0, size=2, acts=1, choices=0, render_mode=None):
+        self.observation_space = gym.spaces.Box(-high, high, (size,), np.float32)
+        self.action_space = gym.spaces.Discrete(choices) if choices else gym.spaces.Box(-1, 1, (acts,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(self.observation_space.shape, np.float32), {}
+
+    def step(self, action):
+        return *self.reset()[:1], 0.0, False, False, {}
+
+    def render(self):
+        return np.zeros((32, 32, 3), np.uint8)
+
+gym.register("Sized-v0", Sized, max_episode_steps=3)
+"""
+
+
 @pytest.fixture
 def wake(tmp_path, monkeypatch):
     """The folder of a run in the wake that has learned nothing yet."""
@@ -276,6 +300,52 @@ def wake(tmp_path, monkeypatch):
     folder.create(config, lambda: learner.save(folder.checkpoint))
     folder.unlock()
     return folder
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "render"])
+def test_an_agent_is_refused_in_a_task_of_other_spaces(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sized.py").write_text(SIZED)
+    config = load_config(None, ["env=sized:Sized-v0"])
+    task = describe_task(config.env, config.env_options)
+    learner = Learner(config.agent, task.observation_space, task.action_space, agents=1, seed=0)
+    folder = RunFolder(tmp_path / "agent")
+    folder.create(config, lambda: learner.save(folder.checkpoint))
+    folder.unlock()
+    for change, sentence in (
+        ("size=3", "its observations have shape (3,) with these env_options, but (2,) where the agent was trained"),
+        ("acts=3", "its actions have shape (3,) with these env_options, but (1,) where the agent was trained"),
+        ("choices=4", "its discrete actions are 4 with these env_options, but 0 where the agent was trained"),
+    ):  # fmt: skip
+        words = [verb, "agent", f"env_options.{change}", "--trust"]
+        words += ["-o", "x.png"] if verb == "render" else []
+        code, _, err = command(words, monkeypatch, capsys)
+        assert code == 2, err
+        assert err.splitlines()[-1] == f"flowsim: env = 'sized:Sized-v0': {sentence}"
+
+
+def test_an_option_of_two_names_is_called_as_it_was_typed(monkeypatch, capsys):
+    for name in ("--episodes", "--starts"):
+        code, _, err = command(["render", "wake", name, "0"], monkeypatch, capsys)
+        assert code == 2
+        assert err.startswith(f"flowsim: {name} = 0: ")
+
+
+def test_a_connection_file_that_is_not_there_says_who_has_one(tmp_path, monkeypatch, capsys):
+    missing = tmp_path / "connection.json"
+    code, _, err = command(["worker", "--connect", str(missing)], monkeypatch, capsys)
+    assert code == 2
+    assert f"flowsim: --connect: there is no {missing}; a run has it in its folder" in err
+
+
+@pytest.mark.parametrize("key", ["run.evaluate_episodes", "run.select_episodes"])
+def test_more_episodes_than_can_be_played_are_refused(key, tmp_path, monkeypatch, capsys):
+    """A million million of them were once begun, without a word and without an end."""
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "small/lq1", f"{key}=1e12"]
+    code, _, err = command(words, monkeypatch, capsys)
+    assert code == 2
+    assert "input should be less than or equal to 1000000" in err
 
 
 def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, capsys):

@@ -64,6 +64,25 @@ def test_a_name_that_no_module_can_have(shell, name):
     assert "small letters" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("class", "is a word of Python"),
+        ("numpy", "would hide a module of that name"),
+        ("json", "would hide a module of that name"),
+        ("cases", "would hide a module of that name"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(shell, name, why):
+    """`init numpy` once wrote a numpy.py, which then was what the task imported."""
+    done = shell.run("init", name)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"flowsim: {name}: a task named {name} {why}; choose another name\n",
+    )
+    assert not (shell.folder / name).exists()
+
+
 def test_a_folder_that_cannot_be_written_to_is_one_sentence(shell):
     done = shell.run("init", "/proc/mine")  # where root may do nothing either
     assert done.returncode == 2

@@ -70,6 +70,14 @@ def test_a_restart_goes_on_to_the_bit() -> None:
     np.testing.assert_array_equal(first.body_state.angle, second.body_state.angle)
 
 
+@pytest.mark.parametrize("cells", [4_000_000, 10**300])
+def test_more_cells_than_the_machine_has_memory_for_are_refused(cells: int) -> None:
+    with pytest.raises(
+        MemoryError, match=r"cells in float32 need .* GiB of memory, but this machine has .*"
+    ):
+        Simulation(Grid(cells, cells, 1.0 / cells), Sides(), viscosity=1e-2)
+
+
 def test_a_state_of_another_grid_is_refused() -> None:
     other = Simulation(
         Grid(32, 32, 1 / 8),

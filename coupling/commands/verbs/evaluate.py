@@ -20,7 +20,9 @@ EXAMPLE = "flowsim evaluate runs/demo --episodes 50 --json"
 def evaluate(
     path: Agent,
     changes: Changes = None,
-    episodes: Annotated[int, typer.Option(min=1, help="episodes of each controller")] = 24,
+    episodes: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="episodes of each controller")
+    ] = 24,
     deterministic: Annotated[
         bool | None,
         typer.Option(

@@ -1,10 +1,12 @@
 """flowsim init: write a task to start from."""
 
+import keyword
 import re
 import shutil
 import tempfile
 from enum import StrEnum
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -81,6 +83,11 @@ def write_task(folder: Path, kind: str) -> list[Path]:
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already; choose another name")
+    if keyword.iskeyword(name) or find_spec(name) is not None:
+        why = (
+            "is a word of Python" if keyword.iskeyword(name) else "would hide a module of that name"
+        )
+        raise ConfigError(f"{folder}: a task named {name} {why}; choose another name")
     refuse_unwritable("FOLDER", folder)
     title = "".join(word.capitalize() for word in name.split("_"))
     contents = {}

@@ -49,6 +49,10 @@ def worker(
         connection = read_connection(connect)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"--connect: there is no {connect}; a run has it in its folder while `flowsim train` or `serve` is at work"
+        ) from error
     except OSError as error:
         raise ConfigError(f"--connect {describe_os_error(error)}") from error
     count = environments or connection.environments_at(slot)

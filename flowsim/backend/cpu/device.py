@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -91,8 +92,23 @@ class Device:
         """Let the host see what the sweeps wrote to the small arrays."""
 
     def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
-        """Note the size of a simulation; the memory of the host is left to the operating system."""
+        """Note the size of a simulation; refuse one that the memory of the host can never hold.
+
+        How much of it is free is left to the operating system.
+
+        Raises
+        ------
+        MemoryError
+            Naming what the bytes are for, how many are needed and how many there are.
+        """
         self._cells = grid.nx * grid.ny
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > there:
+            gib = min(needed, 2**999) / 2**30  # more is beyond what a float can be
+            raise MemoryError(
+                f"{batch} x {grid.nx} x {grid.ny} cells in {dtype} need {gib:.4g} GiB of memory, but this machine has "
+                f"{there / 2**30:.4g} GiB: take fewer simulations at once, or a coarser grid"
+            )
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
         """Return room for the largest speed of each block."""

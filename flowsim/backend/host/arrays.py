@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -292,7 +293,7 @@ def memory_needed(grid: Grid, batch: int, dtype: str, heated: bool = False) -> i
 
     Eight velocity arrays, and pressure, its change and modes; three more arrays for a temperature.
     """
-    padded, cells = np.prod(grid.padded_shape), grid.nx * grid.ny
+    padded, cells = math.prod(grid.padded_shape), grid.nx * grid.ny
     return int(
         batch
         * np.dtype(dtype).itemsize
