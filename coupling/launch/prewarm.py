@@ -11,6 +11,7 @@ import contextlib
 import json
 import pickle
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from coupling.errors import ConfigError
 from coupling.launch.launcher import worker_environment
 from coupling.settings.config import RunConfig
 from coupling.settings.external import EXTERNAL
@@ -69,7 +71,13 @@ class Standby:
         self._processes = {}
 
     def task(self, seconds: float | None = None) -> Task | None:
-        """Return what the first process says of the task; None if it cannot, or not within so many seconds."""
+        """Return what the first process says of the task; None if it cannot, or not within so many seconds.
+
+        Raises
+        ------
+        ConfigError
+            When the task has ended the process, as it would end that of the run.
+        """
         first = self._processes.get(0)
         if first is None or first.stdout is None or first.stdout.closed:
             return None
@@ -77,8 +85,15 @@ class Standby:
             return None
         task: Task | None = None
         # the caller finds out why, by itself
-        with first.stdout as said, contextlib.suppress(Exception):
-            task = pickle.load(said)
+        with first.stdout as said, contextlib.suppress(pickle.UnpicklingError, ImportError):
+            try:
+                task = pickle.load(said)
+            except EOFError as error:
+                if how := _end_of(first):
+                    raise ConfigError(
+                        f"env = {self._config.env!r} ended its process ({how}) when it was made, reset or stepped "
+                        "for the first time"
+                    ) from error
         for slot in range(1, len(self._config.workers.agents_of_each()) if task else 1):
             self._start(slot)  # what they need is compiled, and said to be, by the first
         return task
@@ -107,6 +122,17 @@ class Standby:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         return process
+
+
+def _end_of(process: "subprocess.Popen[bytes]") -> str:
+    """Return how a process has ended that was not told to; empty if somebody killed it, or it goes on."""
+    try:
+        code = process.wait(timeout=10.0)
+    except subprocess.TimeoutExpired:
+        return ""
+    if code in (-signal.SIGKILL, -signal.SIGTERM):
+        return ""
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
 def _tell(process: "subprocess.Popen[bytes]", message: dict[str, Any]) -> bool:

@@ -32,7 +32,7 @@ from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, fitted, with_overrides
 from coupling.settings.content import folder_name
 from coupling.signals import Interrupted, number_of
-from coupling.worker.env_registry import PARALLEL
+from coupling.worker.env_registry import PARALLEL, is_flow
 from coupling.worker.environments import Task, describe_task
 from rl_agent.config.defaults import warnings_of
 from rl_agent.learner import Learner
@@ -42,6 +42,8 @@ from rl_agent.saving.checkpoint import CheckpointError
 
 __all__ = ["is_complete", "resume", "train"]
 
+_FIRST_LOOK = 60.0
+"""Seconds for the making of an environment, beside ``workers.step_timeout`` for its first step."""
 _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
 """What is compiled depends on the kinds of spaces, not on their sizes."""
 
@@ -199,12 +201,36 @@ def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
             run_warmup(config.agent, *_LIKELY_SPACES)
             rehearsed = True
-        task = standby.task(seconds=60.0 + config.workers.step_timeout)
+        task = _first_look(config, screen, standby)
     task = task or describe_task(config.env, config.options_in_training)
     if not (rehearsed and isinstance(task.action_space, Box)):
         # Learner says what does not fit
         with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
             run_warmup(config.agent, task.observation_space, task.action_space, task.agents_per_env)
+    return task
+
+
+def _first_look(config: RunConfig, screen: Screen, standby: Standby) -> Task | None:
+    """Wait for what the first process says of the task, and say so where it is long; None if it cannot.
+
+    Raises
+    ------
+    RunError
+        When somebody's environment does not return from its first reset or step. A flow tells how far it is.
+    ConfigError
+        When the task has ended the process.
+    """
+    if is_flow(config.env):
+        return standby.task()
+    limit = _FIRST_LOOK + config.workers.step_timeout
+    what = f"waiting for the first reset and step of env = {config.env!r}"
+    with told_if_long(what, screen.say, first=10.0):
+        task = standby.task(seconds=limit)
+    if standby.is_busy:
+        raise RunError(
+            f"env = {config.env!r} was not made, reset and stepped once within {limit:g} s; workers.step_timeout "
+            "is the limit of a step"
+        )
     return task
 
 

@@ -124,14 +124,16 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextlib.contextmanager
-def told_if_long(what: str, say: Callable[[str], None], every: float = 5.0) -> Iterator[None]:
-    """Say what is being done if it takes longer than a second, and then now and again that it goes on."""
+def told_if_long(
+    what: str, say: Callable[[str], None], every: float = 5.0, first: float = 1.0
+) -> Iterator[None]:
+    """Say what is being done if it takes longer than so many seconds, and then now and again that it goes on."""
 
     def tell(over: threading.Event) -> None:
-        began, wait = time.monotonic(), 1.0
+        began, wait = time.monotonic(), first
         while not over.wait(wait):
             passed = time.monotonic() - began
-            say(what if wait < every else f"{what}: {passed:.0f} s")
+            say(what if passed < every else f"{what}: {passed:.0f} s")
             wait = every
 
     with meanwhile(tell):

@@ -30,7 +30,9 @@ def stand_by() -> None:
         if orders["describes"]:
             _describe(orders, answer)
     vector = None
-    with contextlib.suppress(*RAISED):  # the worker tries again, and says why it fails
+    with contextlib.suppress(
+        *RAISED, KeyboardInterrupt
+    ):  # the worker tries again, and says why it fails
         vector = make_vector(orders["env"], orders["env_options"], orders["environments"])
     told = _next_order()
     with (
@@ -57,8 +59,10 @@ def _next_order() -> dict[str, Any]:
 
 
 def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
-    """Say what the task is; nothing if that fails, for the learner then tries, and says why it fails."""
-    with contextlib.suppress(*RAISED):
+    """Say what the task is; None if that fails, for the learner then tries, and says why it fails."""
+    task = None
+    # a Ctrl-C does not come here: it is the environment that raises KeyboardInterrupt
+    with contextlib.suppress(*RAISED, KeyboardInterrupt):
         task = describe_task(orders["env"], orders["env_options"])
-        with contextlib.suppress(BrokenPipeError):
-            answer.write(pickle.dumps(task))
+    with contextlib.suppress(BrokenPipeError):
+        answer.write(pickle.dumps(task))

@@ -98,7 +98,9 @@ def complaint(stderr: str) -> str:
     complaints = [
         line
         for line in said
-        if not line.startswith(("making the learner ready", "flowsim: compil"))
+        if not line.startswith(
+            ("making the learner ready", "waiting for the first reset", "flowsim: compil")
+        )
     ]
     assert len(complaints) == 1, stderr
     return complaints[0]

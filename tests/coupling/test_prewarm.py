@@ -1,10 +1,14 @@
 """Workers that are started before the learner is loaded."""
 
 import os
+import signal
 
 import pytest
 
+from coupling.errors import RunError
 from coupling.launch.prewarm import Standby
+from coupling.run import run
+from coupling.run.screen import ConsoleScreen
 from coupling.settings.config import load_config
 from coupling.worker.environments import describe_task
 
@@ -64,6 +68,63 @@ def test_what_it_cannot_describe_is_left_to_the_run_to_tell(own):
     with Standby(own("1 / 0")) as standby:
         assert standby.task(seconds=120) is None
         assert not standby.is_busy
+
+
+@pytest.mark.parametrize(
+    ("deed", "how"),
+    [
+        ("os._exit(3)", "exit code 3"),
+        ("os._exit(0)", "exit code 0"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+    ],
+)
+def test_a_task_that_ends_its_process_is_one_sentence(shell, deed, how):
+    """A solver in C may call exit(), or crash: the command once ended as it did, without a word."""
+    code = f"import os\nimport signal\n{ENVIRONMENT}".replace("FIRST_REWARD", deed)
+    (shell.folder / "standing.py").write_text(code)
+    done = shell.run("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"flowsim: env = 'standing:Own-v0' ended its process ({how}) when it was made, reset or stepped for the first "
+        "time"
+    )
+    assert not shell.run_folder.exists()
+
+
+@pytest.mark.slow
+def test_a_task_that_does_not_return_is_waited_for_aloud_and_not_forever(shell, monkeypatch):
+    code = f"import time\n{ENVIRONMENT}".replace("FIRST_REWARD", "time.sleep(1e6)")
+    (shell.folder / "standing.py").write_text(code)
+    started = shell.start("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
+    said = []
+    for line in started.stderr:
+        said.append(line)
+        if line.startswith("waiting for the first reset and step of env = 'standing:Own-v0': "):
+            break
+    else:
+        pytest.fail("".join(said))
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=120)
+    assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
+    monkeypatch.setattr("coupling.run.run._FIRST_LOOK", 0.0)
+    monkeypatch.chdir(shell.folder)
+    config = load_config(None, ["env=standing:Own-v0", "workers.step_timeout=2"])
+    sentence = r"env = 'standing:Own-v0' was not made, reset and stepped once within 2 s"
+    with (
+        ConsoleScreen() as screen,
+        Standby(config) as standby,
+        pytest.raises(RunError, match=sentence),
+    ):
+        run.train(config, screen, standby)
+
+
+def test_a_keyboard_interrupt_of_a_task_itself_is_no_traceback(shell):
+    code = ENVIRONMENT.replace("FIRST_REWARD", "(_ for _ in ()).throw(KeyboardInterrupt)")
+    (shell.folder / "standing.py").write_text(code)
+    done = shell.run("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "flowsim: interrupted"
 
 
 def test_a_process_that_has_died_is_not_taken(own, tmp_path):
