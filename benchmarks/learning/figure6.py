@@ -84,7 +84,7 @@ HEAD = """\
 # Figure 6: who learns to live in the wake
 
 Written by `python benchmarks/learning/figure6.py page` from `benchmarks/results/figure6.parquet`; do not edit it.
-Every curve is there with settings, machine, versions and commit.
+Every curve is there with settings, machine, versions and commit; [evidence.md](evidence.md) lists the commits.
 The suites are in `benchmarks/learning/figure6.yaml`.
 Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there; training
 episodes sample their actions.

@@ -42,6 +42,7 @@ HEAD = """\
 # Many agents in one environment: the SISL games
 
 Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl.parquet`; do not edit it.
+[evidence.md](evidence.md) lists the commits of the trainings.
 V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of an environment unless a row says
 otherwise, and PPO of stable-baselines3 with one policy for all.
 [multi_agent.md](../multi_agent.md) says how it is done, and how today's games differ from the paper's.

@@ -66,7 +66,10 @@ def methods_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
         everyone = dict.fromkeys(str(one["settings"]["method"]) for one in found[other])
         wanted += [(other, who) for who in everyone if only in ("", who)]
     seeds = {
-        who: [result for result in found[of] if result["settings"]["method"] == who]
+        who: sorted(
+            (result for result in found[of] if result["settings"]["method"] == who),
+            key=lambda result: int(result["settings"]["seed"]),
+        )
         for of, who in wanted
     }
     return {who: own for who, own in seeds.items() if own}

@@ -62,7 +62,10 @@ papers plot; comparisons use it. *Equal steps* and *equal CPU time* are the same
 CPU seconds, in the table. *Mean action* and *sampled actions* are returns of the last policy in held-out episodes, the
 same for all (10 a seed, on the wake 96; evaluation seed 10^6 of the numbering before 26 November 2026), and *its
 length* is that of the episodes with the mean action. CPU seconds are those of the training process,
-environment included, on one thread, without evaluation and checkpoints."""
+environment included, on one thread, without evaluation and checkpoints. Rows of one table that have not the same steps
+may be compared at equal steps or equal CPU time alone.
+
+*With changes* means that the working tree was not clean."""
 
 
 _DIFFERENCES = """\
@@ -71,15 +74,26 @@ A difference counts from three seeds on, where its interval excludes zero; with 
 
 
 def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
-    rows = ["| suite | jobs complete | of them shorter than planned |", "| --- | --- | --- |"]
+    rows = [
+        "| suite | jobs complete | of them shorter than planned | commits |",
+        "| --- | --- | --- | --- |",
+    ]
     for name, suite in plan.items():
         jobs = {job.name: job for job in jobs_of(name, suite)}
         done = [result for result in found[name] if result["name"] in jobs]
         short = [r for r in done if not jobs[r["name"]].is_enough(r["steps"], r["cpu_seconds"])]
         lengths = ", ".join(sorted({f"{r['steps']:,} of {suite.steps:,} steps" for r in short}))
         state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}: not run yet"
-        rows.append(f"| {name} | {state} | {f'{len(short)}: {lengths}' if short else '-'} |")
+        commits = ", ".join(sorted({_commit(result["commit"]) for result in done})) or "-"
+        shorter = f"{len(short)}: {lengths}" if short else "-"
+        rows.append(f"| {name} | {state} | {shorter} | {commits} |")
     return "\n".join(rows)
+
+
+def _commit(commit: str) -> str:
+    """Return a commit as it is written on a page, with what says that the working tree was not clean."""
+    revision, dirty, _ = commit.partition("-dirty")
+    return f"`{revision[:12]}`" + (" with changes" if dirty else "")
 
 
 def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
@@ -233,7 +247,7 @@ def _cell(values: np.ndarray) -> str:
 def _aggregate(groups: Groups) -> list[str]:
     """Compare methods over all tasks, on which 0 is the worst seed and 1 the best one."""
     lines = [
-        "Scaled on each task so that 0 is its worst seed and 1 its best:",
+        "Scaled on each task so that 0 is its worst seed and 1 its best; the rows differ in the settings above:",
         "",
         "| method | training | mean action |",
         "| --- | --- | --- |",
