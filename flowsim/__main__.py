@@ -6,7 +6,7 @@ point in ``pyproject.toml`` does.
 
 import importlib
 
-COMMAND_LINE = "coupling.commands.cli"
+COMMAND_LINE = "coupling.commands.start"
 
 if __name__ == "__main__":
     importlib.import_module(COMMAND_LINE).main()

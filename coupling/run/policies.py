@@ -10,6 +10,7 @@ from rl_agent.policy import Policy
 from rl_agent.saving.checkpoint import CheckpointError, read_checkpoint
 
 __all__ = [
+    "describe_unusable",
     "load_controller",
     "load_policy",
     "read_policy",
@@ -34,7 +35,18 @@ def read_policy(file: Path) -> Policy:
     try:
         return Policy.load(file)
     except (OSError, CheckpointError) as error:
-        raise RunError(f"checkpoint {file} cannot be used: {error}") from error
+        raise RunError(describe_unusable(file, error)) from error
+
+
+def describe_unusable(file: Path, error: OSError | CheckpointError) -> str:
+    """Give the sentence for a checkpoint that cannot be read, or from which nothing can be made."""
+    if isinstance(error, OSError):
+        missing = isinstance(error, FileNotFoundError)
+        reason = "it is not there" if missing else error.strerror or str(error)
+    else:
+        reason = str(error).removeprefix("checkpoint ").removeprefix(str(file)).lstrip(": ")
+        reason = f"it {reason}" if reason.startswith(("is ", "has ", "does ")) else reason
+    return f"checkpoint {file} cannot be used: {reason}"
 
 
 def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> PolicyController:

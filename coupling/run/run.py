@@ -22,7 +22,7 @@ from coupling.launch import check_launcher
 from coupling.launch.prewarm import Standby
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
-from coupling.run.policies import refuse_policy_alone
+from coupling.run.policies import describe_unusable, refuse_policy_alone
 from coupling.run.screen import told_if_long
 from coupling.run.selection import choose_policy
 from coupling.run.training import Screen, Signals, Training
@@ -291,7 +291,7 @@ def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
     except DeviceError as error:
         raise ConfigError(f"{error}; agent.device=cpu continues without one") from error
     except (OSError, CheckpointError) as error:
-        raise RunError(f"checkpoint {folder.checkpoint} cannot be used: {error}") from error
+        raise RunError(describe_unusable(folder.checkpoint, error)) from error
 
 
 def _same_run(before: RunConfig, after: RunConfig) -> None:

@@ -1,6 +1,7 @@
 """Damage of every kind of file of a run folder: a sentence, or the same as before; nothing is lost unseen."""
 
 import json
+import os
 import shutil
 import zipfile
 
@@ -144,6 +145,22 @@ def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
             assert notes == meta
             assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
         outcome(lambda: load_controller(folder, deterministic=True, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda file: file.unlink(), "it is not there"),
+        (lambda file: os.truncate(file, 3000), "it is damaged: File is not a zip file"),
+        (lambda file: os.truncate(file, 0), "it is damaged: File is not a zip file"),
+    ],
+)
+def test_a_checkpoint_that_is_gone_or_cut_off_is_told_once(copy, spoil, why):
+    folder = copy()
+    spoil(folder.checkpoint)
+    sentence = f"checkpoint {folder.checkpoint} cannot be used: {why}"
+    assert outcome(lambda: load_learner(folder)) == sentence
+    assert outcome(lambda: load_controller(folder, deterministic=True, seed=0)) == sentence
 
 
 @pytest.mark.parametrize(

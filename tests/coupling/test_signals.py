@@ -4,10 +4,11 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 
 import pytest
 import typer
-from conftest import GUARD, wait_until, workers_of
+from conftest import GUARD, ROOT, wait_until, workers_of
 
 from coupling.commands.console import told_in_a_sentence
 from coupling.signals import ENDING, Interrupted, deaf_streams, interrupting, number_of
@@ -35,6 +36,20 @@ def stopped_by(shell, process, number):
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps >= seen
     return stderr, learner.environment_steps
+
+
+def test_a_ctrl_c_before_the_command_line_is_imported_is_no_traceback(tmp_path):
+    """It comes in the import of typer here, which stands in for whatever is imported at the time."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError\n"
+    )
+    places = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", "flowsim", "status", "run"],
+        env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True, timeout=GUARD,
+        restore_signals=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.slow
