@@ -18,15 +18,15 @@ from pydantic import BaseModel, ConfigDict
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
 
-from benchmarks.learning.suites.comparison import compare, differing_settings  # noqa: E402
+from benchmarks.learning.suites.comparison import compare  # noqa: E402
 from benchmarks.learning.suites.contrasts import by_task, evaluated_returns, with_interval  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds  # noqa: E402
 from benchmarks.learning.suites.methods import methods_of, training_returns  # noqa: E402
 from benchmarks.learning.suites.plan import Suite, read_plan  # noqa: E402
+from benchmarks.learning.suites.settings import shared_differences  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS  # noqa: E402
 from coupling.settings.content import read_yaml  # noqa: E402
-from rl_agent.config.old_names import current_settings  # noqa: E402
 
 CLAIMS = ROOT / "benchmarks" / "learning" / "papers.yaml"
 FINDINGS = {"better": "seen", "worse": "the opposite is seen", "no difference shown": "not shown"}
@@ -35,7 +35,7 @@ MEASURES: dict[str, Callable[[Seeds], np.ndarray]] = {
     "training": training_returns,
     "mean action": evaluated_returns,
 }
-FEW = 4  # differing settings that are named one by one
+FEW = 8  # differing settings that are named one by one
 
 
 class Claim(BaseModel):
@@ -93,8 +93,7 @@ def findings(claims: list[Claim], plans: dict[str, dict[str, Suite]], results: P
 def _cells(claim: Claim, task: str, first: Seeds, second: Seeds) -> str:
     measure = MEASURES[claim.measure]
     comparison = compare([measure(first)], [measure(second)])
-    settings = [current_settings(seeds[0]["settings"]["agent"]) for seeds in (first, second)]
-    differ = differing_settings(*settings)
+    differ = shared_differences(first, second)
     named = (
         ", ".join(f"`{key}`" for key in differ) if len(differ) <= FEW else f"{len(differ)} settings"
     )

@@ -10,7 +10,7 @@ from benchmarks.learning.suites.plan import Result
 from rl_agent.config import algorithms
 from rl_agent.config.old_names import current_settings
 
-__all__ = ["differences", "read_settings", "row_name", "what_differs"]
+__all__ = ["differences", "read_settings", "row_name", "shared_differences", "what_differs"]
 
 _FOREIGN = "all others"
 """The settings of another library's learner that are not named."""
@@ -65,6 +65,17 @@ def read_settings(one: Result) -> dict[str, Any]:
     """Return the settings of a training that its algorithm reads, and which algorithm that is."""
     agent = one["settings"].get("agent") or {}
     return {"algorithm": agent.get("algorithm")} | _settings(one["settings"])
+
+
+def shared_differences(one: Sequence[Result], other: Sequence[Result]) -> list[str]:
+    """Return the settings that two methods read both and have otherwise, and ``steps`` where their lengths differ.
+
+    What only one of two algorithms has belongs to that algorithm, as C and D belong to ReF-ER.
+    """
+    first, second = read_settings(one[0]), read_settings(other[0])
+    found = [key for key in first if key in second and first[key] != second[key]]
+    lengths = [sorted(seed["steps"] for seed in seeds) for seeds in (one, other)]
+    return [*found, "steps"] if lengths[0] != lengths[1] else found
 
 
 def what_differs(one: Result, base: Result) -> list[str] | None:

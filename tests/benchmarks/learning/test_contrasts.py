@@ -149,7 +149,7 @@ def test_a_claim_of_a_paper_has_the_finding_of_its_interval(tmp_path):
     for method, returned in (("ReF-ER", 9.0), ("ER", 2.0)):
         for seed in range(3):
             row = result(method, seed, returned + 0.1 * seed, 0.0)
-            row["settings"] |= {"agent": {"replay": settings[method]}}
+            row["settings"] |= {"agent": {"algorithm": "vracer", "replay": settings[method]}}
             rows.append(row | {"name": f"tiny/{method}_{seed}"})
     pack(tmp_path / "one.parquet", rows)
     lines = papers.findings(claims, {"one": {"tiny": suite}}, tmp_path).splitlines()[2:]

@@ -1,6 +1,11 @@
 """Tables say in what their rows differ: whatever an algorithm reads, and nothing that it does not."""
 
-from benchmarks.learning.suites.settings import differences, row_name, what_differs
+from benchmarks.learning.suites.settings import (
+    differences,
+    row_name,
+    shared_differences,
+    what_differs,
+)
 from rl_agent.config import AgentConfig
 
 
@@ -12,7 +17,7 @@ def training(env_options=None, training_options=None, episodes=10, **agent):
         "training_options": training_options or {},
     }
     evaluation = {"deterministic": {"episodes": episodes}}
-    return {"settings": settings, "evaluation": evaluation}
+    return {"settings": settings, "steps": 1000, "evaluation": evaluation}
 
 
 def cells(lines):
@@ -68,6 +73,16 @@ def test_a_training_differs_from_another_in_its_task_and_its_agent():
         "gamma 0.9",
     ]
     assert what_differs(training(algorithm="ddpg"), base) is None
+
+
+def test_two_methods_differ_in_the_rates_and_lengths_that_they_have():
+    """ACER's policy has a rate of its own unless it is named, and TIS has one for all."""
+    acer, tis = (training(algorithm=name, learning_rate=1e-3) for name in ("acer", "tis"))
+    found = shared_differences([acer], [tis])
+    assert {"algorithm", "policy_learning_rate"} <= set(found)
+    assert "trust_region" not in found
+    assert "steps" not in found
+    assert shared_differences([acer], [acer | {"steps": 500}]) == ["steps"]
 
 
 def test_v_racer_with_centred_advantages_is_called_that():
