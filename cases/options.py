@@ -19,7 +19,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class SideOptions(BaseModel):
     """What happens on each side of the box, as for `flowsim.Sides`; ``left`` follows from the others unless given."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     left: Side | None = None
     right: Side = "outflow"

@@ -73,7 +73,7 @@ def sentence_of(
         message = _MESSAGES[first["type"]].format(**first.get("ctx", {}))
     if first["type"] == "literal_error":
         message = _choice(first["input"], first["ctx"]["expected"], "input should be ")
-    if not key or key in message:
+    if not key or re.search(rf"(?<![\w.]){re.escape(key)}(?![\w])", message):
         return f"{message}{more}"
     # a model-level check names its own values; the whole section would only bury the sentence
     value = "" if isinstance(first["input"], dict) else f" = {first['input']!r}"

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_finite
 from flowsim.kernels.device_function import device_function
 
 SIDES = 4
@@ -85,6 +86,8 @@ class Sides:
             kind, velocity = getattr(self, side), getattr(self, f"{side}_velocity")
             if kind not in names:
                 raise ValueError(f"{side} = {kind!r}: a side is one of {', '.join(names)}")
+            if not is_finite(velocity):
+                raise ValueError(f"{side}_velocity = {velocity!r}: it must be a finite number")
             if velocity != 0 and kind != "no_slip":
                 raise ValueError(
                     f"{side}_velocity = {velocity!r}: only a no_slip side can move, this one is {kind}"

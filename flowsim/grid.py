@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_positive, is_whole
+
 GHOSTS = 2
 """Layers of ghost points around every velocity array: the reach of the upwind stencil."""
 
@@ -38,11 +40,11 @@ class Grid:
     def __post_init__(self) -> None:
         for name in ("nx", "ny"):
             cells = getattr(self, name)
-            if not isinstance(cells, int | np.integer) or cells < 8 or cells % 2:
+            if not is_whole(cells) or cells < 8 or cells % 2:
                 raise ValueError(
                     f"{name} = {cells!r}: the number of cells per side must be an even integer >= 8"
                 )
-        if not (np.isfinite(self.h) and self.h > 0):
+        if not is_positive(self.h):
             raise ValueError(f"h = {self.h!r}: the grid spacing must be positive")
 
     @property

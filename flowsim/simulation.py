@@ -7,6 +7,7 @@ The algorithm of a step is in :mod:`flowsim.backend.step`.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import step
 from flowsim.backend.forcing import ForceField, Vectors
+from flowsim.backend.host.given import is_finite, refuse_unless_positive
 from flowsim.backend.state import State
 from flowsim.backend.step import Method, method_of
 from flowsim.backend.temperature import Temperature
 from flowsim.bodies import Body
-from flowsim.bodies.checks import check_bodies
+from flowsim.bodies.checks import check_bodies, check_kinds
 from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Sides
@@ -29,6 +31,7 @@ from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
+    APPLIED_X,
     SPIN,
     SPIN_BEFORE,
     VX,
@@ -200,9 +203,11 @@ class Simulation(State):
         threads: int = 1,
         perturbation: float = 0.0,
     ) -> None:
+        sides = Sides() if sides is None else sides
+        check_kinds(bodies, sides)
         super().__init__(
             grid,
-            sides or Sides(),
+            sides,
             bodies,
             batch=batch,
             stream=stream,
@@ -219,7 +224,7 @@ class Simulation(State):
         )
         self.integrator, self.cfl, self.penalty = method_of(integrator, cfl, penalty)
         self.viscosity[:] = _checked_viscosity(viscosity, batch)
-        if not np.isfinite(perturbation):
+        if not is_finite(perturbation):
             raise ValueError(f"perturbation = {perturbation!r}: it must be finite")
         self.perturbation = perturbation
         check_bodies(self.bodies, self.grid, self.sides)
@@ -295,7 +300,11 @@ class Simulation(State):
     def _place_driven(self, b: int, k: int, time: float) -> None:
         motion = self.bodies[k].motion
         assert callable(motion)
-        x, y, theta, vx, vy, omega = motion(time)
+        x, y, theta, vx, vy, omega = state_of_motion = motion(time)
+        if not all(map(math.isfinite, state_of_motion)):
+            raise ValueError(
+                f"body {k}: its motion at time {time:g} is {state_of_motion}, but must be six finite numbers"
+            )
         state = self.body_state
         state.position[b, k], state.angle[b, k] = (x, y), theta
         state.velocity[b, k], state.angular_velocity[b, k] = (vx, vy), omega
@@ -337,6 +346,10 @@ class Simulation(State):
         (B,) bool
             Which simulations were stopped early. Diverged ones end early, too, but are told by ``diverged``.
         """
+        if np.shape(duration) not in ((), (self.batch,)) or not np.all(np.isfinite(duration)):
+            raise ValueError(
+                f"duration = {duration!r}: it must be a finite number, or one for each flow, ({self.batch},)"
+            )
         self._begin(active, self.time + duration)
         stopped = np.zeros(self.batch, bool)
         if stop is None and not self._each_step and self.control_volumes is None:
@@ -349,6 +362,7 @@ class Simulation(State):
                     stopped |= running & stop(self)
                     self._running &= ~stopped
             self.sense()
+        self._mark_lost()
         return stopped | self._stopped
 
     def advance_steps(self, steps: int) -> None:
@@ -400,9 +414,30 @@ class Simulation(State):
 
     def _begin(self, active: BoolArray | None, until: float | FloatArray) -> None:
         self._check_jets()
+        self._check_written()
+        self._mark_lost()
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
         self._stopped[:] = False
         self._until[:] = until
+
+    def _check_written(self) -> None:
+        """Refuse properties of the fluid that were written between steps and are none."""
+        going = ~self.diverged
+        refuse_unless_positive("viscosity", self.viscosity[going])
+        if self.heat is not None:
+            refuse_unless_positive("diffusivity", self.diffusivity[going])
+            if not np.isfinite(self.buoyancy[going]).all():
+                raise ValueError("buoyancy was written: it is not finite")
+
+    def _mark_lost(self) -> None:
+        """Take a flow for diverged where what moves a body or blows through a jet is NaN: written so, or blown up."""
+        # a body whose place alone is not finite is nowhere; rates of change may be infinite, and fences are
+        for columns in (
+            self._states[..., VX:ANGLE_BEFORE],
+            self._states[..., APPLIED_X:],
+            self._jet_states,
+        ):
+            self.diverged |= np.isnan(columns).any(axis=(1, 2))
 
     def _step_once(self) -> None:
         """Take one step, with everything about it known to the host, and to control volumes, before and after."""
@@ -540,7 +575,7 @@ class Simulation(State):
             raise ValueError(
                 f"flow rates of jets must be {shape[1:]} or {shape} finite numbers, not {flow_rates!r}"
             )
-        if not (np.isfinite(over) and over >= 0):
+        if not (is_finite(over) and over >= 0):
             raise ValueError(f"over = {over!r}: the time of a ramp is finite and not negative")
         which = np.ones(self.batch, bool) if which is None else which
         target = np.broadcast_to(rates, shape)[which]
@@ -668,11 +703,13 @@ class Simulation(State):
 
 def _checked_viscosity(given: ArrayLike, batch: int) -> FloatArray:
     """Return one viscosity or those of all simulations, or refuse them."""
-    viscosity = np.asarray(given, np.float64)
+    try:
+        viscosity = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"viscosity = {given!r}: it must be a number") from None
     if viscosity.shape not in ((), (batch,)):
         raise ValueError(
-            f"viscosity has the shape {viscosity.shape}, but must be one number or {batch}"
+            f"viscosity has the shape {viscosity.shape}, but must be a number, or one for each flow, ({batch},)"
         )
-    if not (np.isfinite(viscosity).all() and (viscosity > 0).all()):
-        raise ValueError(f"viscosity = {viscosity.min()!r}: the viscosity (1/Re) must be positive")
+    refuse_unless_positive("viscosity", viscosity)
     return viscosity

@@ -1,7 +1,6 @@
 """What a case measures beyond the forces of every step: its settings, its instruments and their files."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +63,7 @@ class MeasuredFiles:
     def __init__(self, simulation: Simulation, output: Path, netcdf: bool, duration: float) -> None:
         self._simulation, self._output, self._duration = simulation, output, duration
         self._netcdf = netcdf
-        self._saves: dict[str, Callable[[Path], Path]] = {}
+        self._saves: dict[str, Recorder | FieldStatistics] = {}
         for instrument in simulation.instruments:
             if isinstance(instrument, Recorder | FieldStatistics):
                 name, kind = (
@@ -73,7 +72,7 @@ class MeasuredFiles:
                     else ("statistics", ".npz")
                 )
                 for ending in (kind, ".nc") if netcdf else (kind,):
-                    self._saves[name + ending] = instrument.save
+                    self._saves[name + ending] = instrument
         if netcdf and not self._saves:
             raise ConfigError("--netcdf: this case has no probes, record or statistics")
         if netcdf:
@@ -88,9 +87,19 @@ class MeasuredFiles:
         return set(self._saves)
 
     def save(self) -> None:
-        """Write all that has been measured so far."""
-        for name, save in self._saves.items():
-            save(self._output / name)
+        """Write all that has been measured so far; statistics that have not begun have nothing to write."""
+        for name, instrument in self._saves.items():
+            if not isinstance(instrument, FieldStatistics) or np.any(instrument.samples):
+                instrument.save(self._output / name)
+
+    def too_late(self, end: float) -> list[str]:
+        """Return the files that a run to this time never writes, because their first measurement is due after it."""
+        return [
+            name
+            for name, instrument in self._saves.items()
+            if isinstance(instrument, FieldStatistics)
+            and instrument.start[0] + (instrument.every or 0.0) > end
+        ]
 
     def bound(self) -> int:
         """Return the bytes that the files have at most at the end, with the rows in the restart file.

@@ -126,6 +126,10 @@ def simulate(
     name = "-".join(quantity.name for quantity in shown)
     films = [f"{name}.mp4", f"{name}.gif"]
     measured = MeasuredFiles(simulation, output, netcdf, duration)
+    for file in measured.too_late(begun + duration):
+        say(
+            f"{file} is not written: its first measurement is due after the end of the run, --time {duration:g}"
+        )
     for file in measured.begun_late():
         say(
             f"{file} begins at time {simulation.time[0]:.4g}: {restart_from} has no such measurement"

@@ -36,8 +36,8 @@ def vectors(name: str, given: Vectors, batch: int, none: bool = False) -> FloatA
     return np.broadcast_to(values, (batch, 2)).copy()
 
 
-def check_mean_velocity(held: FloatArray, periodic: tuple[bool, bool]) -> None:
-    """Refuse a mean velocity in a direction in which the box is no ring: there the sides tell what passes.
+def check_mean_velocity(held: FloatArray, force: FloatArray, periodic: tuple[bool, bool]) -> None:
+    """Refuse a mean velocity where something else tells what passes: sides, where the box is no ring, or a force.
 
     Raises
     ------
@@ -47,6 +47,10 @@ def check_mean_velocity(held: FloatArray, periodic: tuple[bool, bool]) -> None:
         if np.isfinite(held[:, n]).any() and not periodic[n]:
             raise ValueError(
                 f"mean_velocity: along {name} it can be held only between periodic sides"
+            )
+        if (np.isfinite(held[:, n]) & (force[:, n] != 0)).any():
+            raise ValueError(
+                f"body_force and mean_velocity are both given along {name}: the force follows from the mean velocity"
             )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from flowsim.backend.device_state import DeviceState
+from flowsim.backend.host.given import is_positive
 
 DEFAULT_CFL = {"ab2": 0.5, "euler": 0.1}
 STABLE_DECAY = {"ab2": 1.0, "euler": 2.0}
@@ -36,9 +36,9 @@ def method_of(integrator: str, cfl: float | None, penalty: float) -> Method:
     if integrator not in DEFAULT_CFL:
         raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
     method = Method(integrator, DEFAULT_CFL[integrator] if cfl is None else cfl, penalty)
-    if not 0 < method.cfl <= 1:
+    if not (is_positive(method.cfl) and method.cfl <= 1):
         raise ValueError(f"cfl = {method.cfl!r}: the CFL number must lie in (0, 1]")
-    if not (math.isfinite(penalty) and penalty > 0):
+    if not is_positive(penalty):
         raise ValueError(f"penalty = {penalty!r}: the penalty must be positive")
     return method
 

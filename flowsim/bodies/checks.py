@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_finite
 from flowsim.bodies.resolution import extent_of
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
@@ -14,6 +15,23 @@ from flowsim.boundary import SIDE_NAMES, Sides, normal_to_x
 from flowsim.grid import Grid
 
 FloatArray = NDArray[np.float64]
+
+
+def check_kinds(bodies: Sequence[Body], sides: Sides) -> None:
+    """Refuse what is no sequence of bodies, and no sides, before anything is made of them.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(sides, Sides):
+        raise ValueError(f'sides = {sides!r}: it must be a Sides, such as Sides.all("periodic")')
+    if not isinstance(bodies, Sequence) or isinstance(bodies, str):
+        raise ValueError(f"bodies = {bodies!r}: it must be a list of bodies")
+    for k, body in enumerate(bodies):
+        if not isinstance(body, Body):
+            raise ValueError(f"body {k} is {body!r}: it must be a body, such as Disk()")
+
 
 TIMES = (0.0, 0.13, 0.57, 1.19, 2.71)
 """When the velocity of a motion is compared with the slope of its position."""
@@ -59,7 +77,7 @@ def _start(k: int, body: Body) -> tuple[float, float, float]:
                 f"body {k}: its motion returns {len(state)} numbers, but must return (x, y, theta, u, v, omega)"
             )
         place = state[:3]
-    if not np.isfinite(place).all():
+    if not all(is_finite(value) for value in place):
         raise ValueError(f"body {k} is at {place}: its center and angle must be finite")
     return place[0], place[1], place[2]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from flowsim.backend.host.given import is_finite
 from flowsim.kernels.layout import FREELY, HOLDS_ANGLE, HOLDS_X, HOLDS_Y, SPRUNG
 
 DEGREES_OF_FREEDOM = ("x", "y", "angle")
@@ -41,9 +40,9 @@ class Spring:
     def __post_init__(self) -> None:
         for name in ("stiffness", "damping"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
+            if not (is_finite(value) and value >= 0):
                 raise ValueError(f"{name} = {value!r}: the {name} of a spring must not be negative")
-        if self.rest is not None and not np.isfinite(self.rest):
+        if self.rest is not None and not is_finite(self.rest):
             raise ValueError(f"rest = {self.rest!r}: where a spring is slack must be finite")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from contourpy import contour_generator
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import has_two, is_positive
 from flowsim.bodies.mounts import Spring, check_mount
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.elementwise import write_distances
@@ -60,7 +61,9 @@ class Body:
     shape: ClassVar[Shape]
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.density) and self.density > 0):
+        if not has_two(self.center):
+            raise ValueError(f"center = {self.center!r}: it must be two numbers, x and y")
+        if not is_positive(self.density):
             raise ValueError(f"density = {self.density!r}: the density of a body must be positive")
         if isinstance(self.motion, str) and self.motion not in ("fixed", "free"):
             raise ValueError(
@@ -68,7 +71,7 @@ class Body:
             )
         check_mount(self.motion, self.held, self.springs)
         for name, length in zip(("major", "minor"), self.semi_axes, strict=True):
-            if not (np.isfinite(length) and length > 0):
+            if not is_positive(length):
                 raise ValueError(
                     f"{name} axis = {2 * length!r}: the size of a body must be positive"
                 )

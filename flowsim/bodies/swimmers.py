@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
+from flowsim.backend.host.given import is_positive
 from flowsim.bodies.shapes import Body, Motion
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.midline import (
@@ -102,7 +103,7 @@ class Swimmer(Body):
     def __post_init__(self) -> None:
         for name in ("length", "wavelength", "period", "ramp"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
+            if not is_positive(value):
                 raise ValueError(f"{name} = {value!r}: the {name} of a swimmer must be positive")
         if self.density != 1.0:
             raise ValueError(

@@ -40,6 +40,22 @@ def vorticity(flow: Arrays, which: int | slice) -> NDArray[np.floating]:
     return np.asarray(0.25 * corner)
 
 
+def checked_points(points: ArrayLike) -> FloatArray:
+    """Return points of the box, (n, 2) or (B, n, 2).
+
+    Raises
+    ------
+    ValueError
+        For another shape, and points that are NaN.
+    """
+    places = np.asarray(points, np.float64)
+    if places.shape[-1:] != (2,) or places.ndim not in (2, 3):
+        raise ValueError(f"points have the shape {places.shape}, but must be (n, 2) or (B, n, 2)")
+    if np.isnan(places).any():
+        raise ValueError("points are not all numbers: some are NaN")
+    return places
+
+
 def sample_pressure(flow: Arrays, points: ArrayLike) -> FloatArray:
     """See :meth:`flowsim.Simulation.sample_pressure`."""
     return _between_cells(flow, flow.pressure, points)
@@ -53,7 +69,10 @@ def sample_temperature(flow: Heated, points: ArrayLike) -> FloatArray:
 def _between_cells(flow: Arrays, field: Any, points: ArrayLike) -> FloatArray:
     """Interpolate a field (B, nx, ny) at the centres of the cells."""
     nx, ny = flow.grid.nx, flow.grid.ny
-    cells = np.asarray(points, np.float64) / flow.grid.h - 0.5
+    places = checked_points(points)
+    if places.ndim != 2:
+        raise ValueError(f"points have the shape {places.shape}, but must be (n, 2)")
+    cells = places / flow.grid.h - 0.5
     cells = np.clip(cells, 0.0, np.array([nx, ny]) - 1.0)
     low = np.minimum(cells.astype(np.int64), np.array([nx, ny]) - 2)
     (x, y), (i, j) = (cells - low).T, low.T

@@ -69,5 +69,6 @@ def save_arrays(
     else:
         endings = ", ".join([".npz", *also, ".nc"])
         raise ValueError(f"{path}: measurements are written to files that end with {endings}")
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, buffer.getvalue())
     return path

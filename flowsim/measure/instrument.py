@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_finite, is_positive, is_whole
 from flowsim.kernels.recording import (
     INTERVAL,
     NEXT,
@@ -62,15 +63,16 @@ class Instrument:
     ) -> None:
         if every is not None and steps is not None:
             raise ValueError(f"every = {every!r}, steps = {steps!r}: give one of the two")
-        if every is not None and not (np.isfinite(every) and every > 0):
+        if every is not None and not is_positive(every):
             raise ValueError(f"every = {every!r}: the time between two measurements is positive")
-        if steps is not None and steps < 1:
+        if steps is not None and not (is_whole(steps) and steps >= 1):
             raise ValueError(f"steps = {steps!r}: there is at least one step between two")
-        if start is not None and not np.isfinite(start):
+        if start is not None and not is_finite(start):
             raise ValueError(f"start = {start!r}: the time to start at is finite")
         self._flow, self._pauses, self.every = flow, pauses, every
         schedule = np.zeros((flow.batch, SCHEDULE_COLUMNS))
-        schedule[:, START] = flow.time if start is None else np.maximum(start, flow.time)
+        self.start: FloatArray = flow.time.copy() if start is None else np.maximum(start, flow.time)
+        schedule[:, START] = self.start
         schedule[:, INTERVAL], schedule[:, STRIDE] = every or 0.0, steps or 1
         schedule[:, NEXT] = schedule[:, START] + every if every is not None else -np.inf
         schedule[:, SEEN] = flow.steps

@@ -321,6 +321,7 @@ class Recorder(Instrument):
         for b in range(self._flow.batch):
             first = f"{b}," if several else ""
             lines += [first + ",".join(f"{value:.9g}" for value in row) for row in self.rows(b)]
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, ("\n".join(lines) + "\n").encode())
         return path
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_finite, is_vector
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import Side
@@ -167,19 +168,20 @@ def surface_loads(
     Raises
     ------
     ValueError
-        For a swimmer, whose surface moves by itself, or a number of points below 8.
+        For a swimmer, whose surface moves by itself, a number of points below 8, a body or flow that there is not, or
+        a reference pressure that is none.
     """
+    if not (0 <= b < flow.batch and 0 <= k < len(flow.bodies)):
+        raise ValueError(
+            f"b = {b!r}, k = {k!r}: there are {flow.batch} flows of {len(flow.bodies)} bodies, numbered from 0"
+        )
     body = flow.bodies[k]
     if isinstance(body, Swimmer):
         raise ValueError(f"body {k} is a swimmer: loads are known along rigid surfaces only")
     if points is not None and points < 8:
         raise ValueError(f"points = {points!r}: a surface needs at least 8")
     h, state = flow.grid.h, flow.body_state
-    if isinstance(reference_pressure, tuple):
-        _check_point(flow, reference_pressure)
-        reference = float(flow.sample_pressure([reference_pressure])[b, 0])
-    else:
-        reference = stream_pressure(flow, b) if reference_pressure is None else reference_pressure
+    reference = _reference(flow, b, reference_pressure)
     place, turn = state.position[b, k], _rotation(float(state.angle[b, k]))
     own, normal, length, arc, curve = _panels(body, h, points)
     at, normal = own @ turn.T + place, normal @ turn.T
@@ -223,9 +225,23 @@ def pressure_reference(flow: State) -> tuple[NDArray[np.int64], float, float]:
     return cells, 0.5, float(0.5 * (stream**2).sum())
 
 
-def _check_point(flow: State, point: tuple[float, float]) -> None:
-    if not all(0 <= x <= side for x, side in zip(point, flow.grid.size, strict=True)):
-        raise ValueError(f"reference_pressure = {point!r}: outside the box of {flow.grid.size}")
+def _reference(flow: State, b: int, given: float | tuple[float, float] | None) -> float:
+    """Return the pressure that counts as zero."""
+    if given is None:
+        return stream_pressure(flow, b)
+    if is_finite(given):
+        return float(given)  # type: ignore[arg-type]
+    if not is_vector(given):
+        raise ValueError(
+            f"reference_pressure = {given!r}: it must be a finite number, or a point (x, y)"
+        )
+    width, height = flow.grid.size
+    x, y = given  # type: ignore[misc]
+    if not (0 <= x <= width and 0 <= y <= height):
+        raise ValueError(
+            f"reference_pressure = {given!r}: outside the box of {width:g} x {height:g}"
+        )
+    return float(flow.sample_pressure([(x, y)])[b, 0])
 
 
 # --- the surface as panels -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from flowsim.backend.host.given import is_positive
 from flowsim.render.fields import Caption, Outline, Picture, Scene, draw_panel, outline
 from flowsim.render.films import FPS, is_series, write_films, write_png
 from flowsim.render.quantities import Quantity, choose
@@ -67,6 +68,8 @@ def draw_flow(
         for quantity in shown
     ]
     title = f"{title}   Re = {1.0 / flow.viscosity[b]:.4g}".strip()
+    if flow.diverged[b]:
+        title += "   diverged"
     return draw_panel(scene, Caption(float(flow.time[b]), title=title), width, others=others)
 
 
@@ -128,7 +131,7 @@ def film(
     """Advance by a duration and film one flow of the batch.
 
     The flows go the same way bit for bit as by :meth:`flowsim.Simulation.advance`: a picture shows the first step that
-    ends at or after its time.
+    ends at or after its time. A film of a flow that diverges ends there, with a picture that says so.
 
     Parameters
     ----------
@@ -156,7 +159,7 @@ def film(
             f"{path}: a film is a .mp4, .gif or .webp file, or a series such as a-%04d.png"
         )
     for name, value in (("duration", duration), ("every", every), ("fps", fps)):
-        if not (np.isfinite(value) and value > 0):
+        if not is_positive(value):
             raise ValueError(f"{name} = {value!r}: it must be positive")
     shown = _shown(flow, b, fields, ranges, follow)
 
@@ -172,6 +175,8 @@ def film(
             # a step that is longer than the time between two pictures is shown as often as it takes
             yield from itertools.repeat(drawn, due - number)
             number = due
+        if flow.diverged[b]:
+            yield draw_flow(flow, b, shown=shown, title=title, follow=follow, width=width)
 
     write_films(pictures(), **{kind: path}, fps=fps, quantities=shown)
     return path

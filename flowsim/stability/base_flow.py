@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_positive
 from flowsim.stability.damping import SelectiveFrequencyDamping
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def base_flow(
     check_steady(flow)
     goal = DEFAULT_TOLERANCE[flow.dtype.name] if tolerance is None else tolerance
     for name, value in (("tolerance", goal), ("duration", duration)):
-        if not (np.isfinite(value) and value > 0):
+        if not is_positive(value):
             raise ValueError(f"{name} = {value!r}: it must be positive")
     begun = flow.time.copy()
     change = np.full(flow.batch, np.inf)
@@ -101,5 +102,5 @@ def check_steady(flow: Simulation) -> None:
     for k, body in enumerate(flow.bodies):
         if body.motion == "free":
             raise ValueError(f"body {k} is free, so that the flow has no steady state: hold it")
-    if flow._each_step and not flow._driven:
+    if any(inflow.varies for inflow in flow._inflows.values()):
         raise ValueError("an inflow varies in time, so that the flow has no steady state")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_positive
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.damping import DAMPING, DAMPING_COLUMNS, FILTER_WIDTH
 
@@ -39,7 +40,7 @@ class SelectiveFrequencyDamping:
 
     def __init__(self, flow: Simulation, damping: float, filter_width: float) -> None:
         for name, value in (("damping", damping), ("filter_width", filter_width)):
-            if not (np.isfinite(value) and value > 0):
+            if not is_positive(value):
                 raise ValueError(f"{name} = {value!r}: it must be positive")
         self._flow, self.filter_width = flow, filter_width
         columns = np.zeros((flow.batch, DAMPING_COLUMNS))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_positive
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
 from flowsim.stability.base_flow import check_steady
@@ -95,7 +96,7 @@ def leading_modes(
     """
     check_steady(flow)
     for name, value in (("interval", interval), ("tolerance", tolerance)):
-        if not (np.isfinite(value) and value > 0):
+        if not is_positive(value):
             raise ValueError(f"{name} = {value!r}: it must be positive")
     if not 1 <= count < vectors:
         raise ValueError(

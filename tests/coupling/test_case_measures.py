@@ -71,6 +71,22 @@ def test_a_case_is_recorded_without_a_change_of_its_forces(case, tmp_path):
         assert fields["samples"] == 4  # from 0.5 on
 
 
+def test_statistics_that_begin_after_the_end_are_told_and_not_written(case, tmp_path, capsys):
+    words = [str(case), "statistics.start=20", "--time", "0.5", "-o", str(tmp_path / "out")]
+    assert run_command(["simulate", *words, "--frames", "1", "--snapshots", "1"]) == 0
+    assert (
+        "statistics.npz is not written: its first measurement is due after"
+        in capsys.readouterr().err
+    )
+    assert not (tmp_path / "out" / "statistics.npz").exists()
+    assert (tmp_path / "out" / "record.csv").exists()
+
+
+def test_an_endless_time_is_refused(case, capsys):
+    assert run_command(["simulate", str(case), "--time", "inf"]) == 2
+    assert "--time = inf" in capsys.readouterr().err
+
+
 def test_probes_alone_are_recorded_in_every_step(case):
     simulation = load_case(str(case), ["record=null", "statistics=null"])
     (recorder,) = simulation.instruments
@@ -107,7 +123,7 @@ def test_a_run_that_goes_on_measures_as_one_that_was_never_stopped(case, tmp_pat
 
 def test_netcdf_is_written_where_it_is_asked_for(case, tmp_path):
     xarray = pytest.importorskip("xarray", reason="needs flowsim-rl[xarray]")
-    code = run_command(["simulate", str(case), "--time", "0.6", "--netcdf", "--frames", "1", "--snapshots", "1",
+    code = run_command(["simulate", str(case), "--time", "1.0", "--netcdf", "--frames", "1", "--snapshots", "1",
                         "-o", str(tmp_path / "out")])  # fmt: skip
     assert code == 0
     rows = table(tmp_path / "out" / "record.csv")

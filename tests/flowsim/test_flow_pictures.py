@@ -43,6 +43,15 @@ def test_a_picture_shows_the_bodies_and_the_fields_below_each_other(tmp_path):
     assert (one < 100).all(axis=-1).any()
 
 
+def test_a_film_of_a_flow_that_diverges_ends_with_a_picture_that_says_so(tmp_path):
+    sim = wake()
+    sim.set_velocity(0, 1e12 * np.ones(sim.grid.padded_shape), np.zeros(sim.grid.padded_shape))
+    film(sim, tmp_path / "%02d.png", 1.0, every=0.5, width=320)
+    assert sim.diverged[0]
+    first, last = (imageio.imread(path) for path in sorted(tmp_path.iterdir()))
+    assert (first[:30] != last[:30]).any()  # the title
+
+
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [

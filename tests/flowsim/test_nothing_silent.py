@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from flowsim import Disk, Grid, Sides, Simulation, polygon
+from flowsim import (
+    Disk,
+    Grid,
+    Recorder,
+    Sides,
+    Simulation,
+    Spring,
+    Temperature,
+    polygon,
+    surface_loads,
+)
 from flowsim.bodies.motions import oscillation, ramp
 from flowsim.bodies.resolution import blockage
 
@@ -30,12 +40,115 @@ def make(bodies=(), sides=None, **options):
         ([], {"stream": (np.nan, 0.0)}, "stream = "),
         ([], {"gravity": (0.0, [1, 2, 3])}, "gravity = "),
         ([], {"viscosity": [0.01, 0.02]}, r"viscosity has the shape \(2,\)"),
+        ([], {"viscosity": "thin"}, "viscosity = 'thin': it must be a number"),
+        ([], {"viscosity": 0.0}, "viscosity = 0: it must be positive and finite"),
         ([], {"perturbation": np.inf}, "perturbation"),
+        ([], {"perturbation": "much"}, "perturbation"),
+        ([], {"stream": 1.0}, "stream = 1.0: it must be two finite numbers"),
+        ([], {"gravity": 1.0}, "gravity = 1.0: it must be two finite numbers"),
+        ([], {"batch": 2.5}, "batch = 2.5"),
+        ([], {"batch": "3"}, "batch = '3'"),
+        ([], {"threads": 1.5}, "threads = 1.5"),
+        ([], {"cfl": "0.5"}, "cfl = '0.5'"),
+        ([], {"penalty": None}, "penalty = None"),
+        ([], {"sides": "open"}, "sides = 'open': it must be a Sides"),
+        (Disk(center=(2.0, 2.0)), {}, "it must be a list of bodies"),
+        (None, {}, "bodies = None: it must be a list of bodies"),
+        (["disk"], {}, "body 0 is 'disk': it must be a body"),
+        ([Disk(center=("2", 2.0))], {}, "its center and angle must be finite"),
+        (
+            [],
+            {
+                "sides": Sides.all("periodic"),
+                "body_force": (9.0, 0.0),
+                "mean_velocity": (1.0, None),
+            },
+            "body_force and mean_velocity are both given along x",
+        ),
     ],
 )
 def test_refused(bodies, options, words):
     with pytest.raises(ValueError, match=words):
         make(bodies, **options)
+
+
+@pytest.mark.parametrize(
+    ("make_it", "words"),
+    [
+        (lambda: Grid(64, 64, "1/16"), "h = '1/16': the grid spacing must be positive"),
+        (lambda: Sides(bottom="no_slip", bottom_velocity=np.nan), "bottom_velocity = nan"),
+        (lambda: Sides(bottom="no_slip", bottom_velocity="1"), "bottom_velocity = '1'"),
+        (lambda: Disk(center=(1.0, 2.0, 3.0)), "it must be two numbers, x and y"),
+        (lambda: Disk(center=2.0), "it must be two numbers, x and y"),
+        (lambda: Disk(density="1"), "the density of a body must be positive"),
+    ],
+)
+def test_parts_are_refused(make_it, words):
+    with pytest.raises(ValueError, match=words):
+        make_it()
+
+
+def heated():
+    return make(temperature=Temperature(diffusivity=0.01, buoyancy=(0.0, 1.0)))
+
+
+FACES = np.ones(GRID.padded_shape)
+
+
+@pytest.mark.parametrize(
+    ("do", "words"),
+    [
+        (lambda: make().advance(np.nan), "duration = nan: it must be a finite number"),
+        (lambda: make().advance(np.inf), "duration = inf: it must be a finite number"),
+        (lambda: make(batch=3).advance([0.1, 0.2]), r"one for each flow, \(3,\)"),
+        (lambda: make().set_velocity(0, FACES * np.nan, FACES), "u is not finite everywhere"),
+        (lambda: make().add_velocity(0, 0.0, np.inf), "v is not finite everywhere"),
+        (lambda: make().set_velocity(0, FACES[:3], FACES), r"u has the shape \(3, 68\), but must"),
+        (lambda: heated().set_temperature(0, np.nan), "temperature is not finite everywhere"),
+        (lambda: heated().set_temperature(0, FACES), r"temperature has the shape \(68, 68\)"),
+        (lambda: make().sample_velocity([(np.nan, 1.0)]), "some are NaN"),
+        (lambda: make().sample_pressure([1.0, 2.0]), r"points have the shape \(2,\)"),
+        (lambda: Recorder(make(), steps=1.5), "steps = 1.5"),
+        (lambda: Recorder(make(), every="1"), "every = '1'"),
+        (lambda: surface_loads(make()), "there are 1 flows of 0 bodies"),
+        (
+            lambda: surface_loads(make([Disk(center=(2.0, 2.0))]), reference_pressure=np.nan),
+            "reference_pressure = nan: it must be a finite number, or a point",
+        ),
+    ],
+)
+def test_wrong_numbers_between_steps_are_refused(do, words):
+    with pytest.raises(ValueError, match=words):
+        do()
+
+
+@pytest.mark.parametrize("name", ["viscosity", "diffusivity", "buoyancy"])
+def test_properties_that_were_written_wrongly_are_refused(name):
+    sim = heated()
+    getattr(sim, name)[:] = np.nan
+    with pytest.raises(ValueError, match=name):
+        sim.advance(0.1)
+
+
+@pytest.mark.parametrize("name", ["applied_force", "velocity", "spring_stiffness"])
+def test_a_body_moved_by_nan_makes_its_flow_diverge_and_no_other(name):
+    body = Disk(center=(2.0, 2.0), motion="free", springs={"y": Spring(stiffness=1.0)})
+    sim = make([body], batch=2)
+    holder = sim if name == "spring_stiffness" else sim.body_state
+    getattr(holder, name)[0] = np.nan
+    sim.advance(0.1)
+    assert sim.diverged.tolist() == [True, False]
+    assert sim.time[1] == pytest.approx(0.1)
+    assert np.isfinite(sim.body_state.force[1]).all()
+
+
+def test_a_motion_that_ends_in_nothing_is_refused_when_it_does():
+    def still_then_nan(t):
+        return 2.0, 2.0, 0.0, 0.0, 0.0, 0.0 if t < 3.0 else np.nan
+
+    sim = make([Disk(motion=still_then_nan)])
+    with pytest.raises(ValueError, match="body 0: its motion at time 3"):
+        sim.advance(4.0)
 
 
 def test_light_free_bodies_that_overlap_are_refused():

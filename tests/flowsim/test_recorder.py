@@ -207,8 +207,8 @@ def test_files_hold_what_was_recorded(tmp_path):
     with xarray.open_dataset(tmp_path / "fields.nc") as there:
         point = there.mean_velocity.sel(x=3.1, y=2.2, method="nearest")[1]
         np.testing.assert_array_equal(point, statistics.mean_velocity[1, 24, 17])
-    recorder.save(tmp_path / "rows.csv")
-    header, first, *_ = (tmp_path / "rows.csv").read_text().splitlines()
+    recorder.save(tmp_path / "a new folder" / "rows.csv")
+    header, first, *_ = (tmp_path / "a new folder" / "rows.csv").read_text().splitlines()
     names = header.split(",")
     row = dict(zip(names, map(float, first.split(",")), strict=True))
     assert names[:3] == ["flow", "time", "dt"]

@@ -32,7 +32,8 @@ def simulate(
     ],
     overrides: CaseChanges = None,
     duration: Annotated[
-        float, typer.Option("--time", min=1e-6, help="time in D/U from the very beginning")
+        float,
+        typer.Option("--time", min=1e-6, max=1e9, help="time in D/U from the very beginning"),
     ] = 10.0,
     output: Annotated[Path, written_to("folder to write into")] = Path("simulation"),
     frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,

@@ -8,11 +8,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend, step
 from flowsim.backend.device_state import DeviceState
 from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
+from flowsim.backend.host.given import is_vector, is_whole
 from flowsim.backend.temperature import HeatTable, Temperature, tabulate
 from flowsim.bodies import Body
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
@@ -88,12 +89,14 @@ class Arrays:
         backend: str,
         threads: int,
     ) -> None:
-        if batch < 1:
+        if not (is_whole(batch) and batch >= 1):
             raise ValueError(f"batch = {batch!r}: there must be at least one simulation")
+        if not is_whole(threads):
+            raise ValueError(f"threads = {threads!r}: their number must be an integer")
         if dtype not in ("float32", "float64"):
             raise ValueError(f'dtype = {dtype!r}: the precisions are "float32" and "float64"')
         for name, vector in (("stream", stream), ("gravity", gravity)):
-            if len(vector) != 2 or not all(np.ndim(x) == 0 and np.isfinite(x) for x in vector):
+            if not is_vector(vector):
                 raise ValueError(f"{name} = {vector!r}: it must be two finite numbers")
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
         self.stream, self.gravity = stream, gravity
@@ -107,7 +110,7 @@ class Arrays:
         held = vectors(
             "mean_velocity", nothing if mean_velocity is None else mean_velocity, batch, none=True
         )
-        check_mean_velocity(held, sides.periodic)
+        check_mean_velocity(held, self._first_forcing[:, :TARGET_X], sides.periodic)
         self._first_forcing[:, TARGET_X : TARGET_X + 2] = held
         self._force_field = force_field
         self.heat = temperature
@@ -278,6 +281,23 @@ class Arrays:
     def _index(self, b: int | Sequence[int]) -> Any:
         """Return an index of one or several simulations into arrays of the sweeps."""
         return b if isinstance(b, (int, np.integer)) else self._device.array(np.array(b, np.int64))
+
+    def _given(self, name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+        """Return values for a field as the sweeps take them.
+
+        Raises
+        ------
+        ValueError
+            For values that do not fit, or are not finite.
+        """
+        given = np.asarray(values)
+        if not np.isfinite(given).all():
+            raise ValueError(f"{name} is not finite everywhere")
+        try:
+            np.broadcast_to(given, shape)
+        except ValueError:
+            raise ValueError(f"{name} has the shape {given.shape}, but must be {shape}") from None
+        return self._device.array(given.astype(self.dtype))
 
     def to_host(self, array: Any) -> NDArray[Any]:
         """Return a field, or a part of one, as an array of the host."""

@@ -66,13 +66,9 @@ class DerivedFields(Arrays):
         Raises
         ------
         ValueError
-            For another shape.
+            For another shape, and points that are NaN.
         """
-        places = np.asarray(points, np.float64)
-        if places.shape[-1:] != (2,) or places.ndim not in (2, 3):
-            raise ValueError(
-                f"points have the shape {places.shape}, but must be (n, 2) or (B, n, 2)"
-            )
+        places = fields.checked_points(points)
         if places.ndim == 3 and len(places) != self.batch:
             raise ValueError(
                 f"points are of {len(places)} simulations, but this batch has {self.batch}"

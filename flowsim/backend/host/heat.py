@@ -56,9 +56,14 @@ class Heated(Arrays):
         """Write the temperature (nx, ny) of simulation b, or of several, at the cell centres; a number fills all.
 
         The next step is the first one of a multi-step method.
+
+        Raises
+        ------
+        ValueError
+            For values of another shape, or that are not finite.
         """
         inside, where = self.temperature[:, G:-G, G:-G], self._index(b)
-        inside[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        inside[where] = self._given("temperature", values, inside[where].shape)
         self.dt[b] = 0.0
 
     def set_side_temperature(

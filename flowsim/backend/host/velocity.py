@@ -25,18 +25,23 @@ class Velocity(Arrays):
         """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
 
         The next step is the first one of a multi-step method, and its size is that of the new speed.
+
+        Raises
+        ------
+        ValueError
+            For values of another shape, or that are not finite.
         """
         where = self._index(b)
-        for field, values in ((self.u, u), (self.v, v)):
-            field[where] = self._device.array(np.asarray(values).astype(self.dtype))
+        for name, field, values in (("u", self.u, u), ("v", self.v, v)):
+            field[where] = self._given(name, values, field[where].shape)
         self._forget_departed(where)
         self._begin_anew(b)
 
     def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
         """Add to the velocity of simulation b, or of several, likewise; a number adds to all faces."""
         where = self._index(b)
-        for field, values in ((self.u, u), (self.v, v)):
-            field[where] += self._device.array(np.asarray(values).astype(self.dtype))
+        for name, field, values in (("u", self.u, u), ("v", self.v, v)):
+            field[where] += self._given(name, values, field[where].shape)
         self._begin_anew(b)
 
     def _begin_anew(self, b: int | Sequence[int]) -> None:
