@@ -15,7 +15,7 @@ from coupling.errors import printable_lines
 from coupling.meanwhile import meanwhile
 from coupling.signals import leave_closed_terminal
 
-__all__ = ["ConsoleScreen", "progress_bar", "told_if_long"]
+__all__ = ["ConsoleScreen", "progress_bar", "told_if_long", "told_of_silence"]
 
 _LINE_EVERY = 10.0  # seconds, where there is no terminal
 _LINE = 200  # characters of numbers, where there is no terminal
@@ -138,6 +138,30 @@ def told_if_long(
 
     with meanwhile(tell):
         yield
+
+
+@contextlib.contextmanager
+def told_of_silence(
+    what: str, say: Callable[[str], None], every: float = 10.0
+) -> Iterator[Callable[[], None]]:
+    """Say that something has not happened for so many seconds, and again; yields what is called when it happens."""
+    last = time.monotonic()
+
+    def happened() -> None:
+        nonlocal last
+        last = time.monotonic()
+
+    def tell(over: threading.Event) -> None:
+        said = 0.0
+        while not over.wait(1.0):
+            quiet = time.monotonic() - last
+            said = min(said, quiet)
+            if quiet - said >= every:
+                say(f"{what} for {quiet:.0f} s")
+                said = quiet
+
+    with meanwhile(tell):
+        yield happened
 
 
 def _short(steps: int) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 
 import imageio.v3 as imageio
 import numpy as np
@@ -322,6 +323,35 @@ def test_an_agent_is_refused_in_a_task_of_other_spaces(verb, tmp_path, monkeypat
         code, _, err = command(words, monkeypatch, capsys)
         assert code == 2, err
         assert err.splitlines()[-1] == f"flowsim: env = 'sized:Sized-v0': {sentence}"
+
+
+@pytest.mark.slow
+def test_an_evaluation_whose_environment_does_not_return_says_so(shell):
+    still = SIZED.replace(
+        "return *self.reset()", "__import__('time').sleep(1e6)\n        return *self.reset()"
+    )
+    (shell.folder / "sized.py").write_text(SIZED)
+    trained = shell.run(
+        "train",
+        "env=sized:Sized-v0",
+        "run.steps=8",
+        "run.name=run",
+        "workers.agents=1",
+        "workers.processes=1",
+    )
+    assert trained.returncode == 0, trained.stderr
+    (shell.folder / "sized.py").write_text(still)
+    started = shell.start("evaluate", "runs/run", "--trust")
+    said = []
+    for line in started.stderr:
+        said.append(line)
+        if line.startswith("no action of env = 'sized:Sized-v0' has ended for "):
+            break
+    else:
+        pytest.fail("".join(said))
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=120)
+    assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
 
 
 def test_an_option_of_two_names_is_called_as_it_was_typed(monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """flowsim evaluate: evaluate a trained agent."""
 
 import json
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -46,12 +47,12 @@ def evaluate(
         from coupling.evaluation.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.agents import find_agent
         from coupling.run.policies import load_controller
-        from coupling.run.screen import ConsoleScreen
+        from coupling.run.screen import ConsoleScreen, told_of_silence
         from coupling.run.selection import describe_choice
         from coupling.run.trust import config_to_run
         from coupling.settings import EXTERNAL
         from coupling.settings.config import on_another_task
-        from coupling.worker.env_registry import draws_itself
+        from coupling.worker.env_registry import draws_itself, is_flow
 
     folder = find_agent(path)
     config = on_another_task(config_to_run(folder, trust), changes or [])
@@ -67,20 +68,31 @@ def evaluate(
                 max_actions=max_actions,
             )  # fmt: skip
         else:
-            result = evaluate_with_baselines(
-                config.env,
-                config.env_options,
-                load_controller(folder, deterministic=deterministic is not False, seed=seed),
-                episodes=episodes,
-                seed=seed,
-                sampled=load_controller(folder, deterministic=False, seed=seed)
-                if has_both
-                else None,
-                progress=lambda name, over, actions: screen.evaluating(
-                    name, over, episodes, actions
-                ),
-                max_actions=max_actions,
+            # a flow tells by itself how long it compiles and develops
+            what = f"no action of env = {config.env!r} has ended"
+            silence = (
+                nullcontext(lambda: None)
+                if is_flow(config.env)
+                else told_of_silence(what, screen.say)
             )
+            with silence as acted:
+
+                def progress(name: str, over: int, actions: int) -> None:
+                    acted()
+                    screen.evaluating(name, over, episodes, actions)
+
+                result = evaluate_with_baselines(
+                    config.env,
+                    config.env_options,
+                    load_controller(folder, deterministic=deterministic is not False, seed=seed),
+                    episodes=episodes,
+                    seed=seed,
+                    sampled=load_controller(folder, deterministic=False, seed=seed)
+                    if has_both
+                    else None,
+                    progress=progress,
+                    max_actions=max_actions,
+                )
     choice = describe_choice(folder)
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options, "policy": choice or None}))
