@@ -30,7 +30,7 @@ TRIAL = 0.2
 TRY_AGAIN = 50
 """How much longer than a trial threads go on before the next."""
 WINS = 2
-"""Trials in a row, each faster than the turn before it, after which threads change: one may be luck."""
+"""Trials in a row, each faster than what came before it, after which threads change: one may be luck."""
 
 
 class Program:
@@ -136,36 +136,48 @@ class Program:
 class Pace:
     """Whether one thread or several take a simulation through its steps, by what was faster when both were tried.
 
-    Beside other work several may be slower: one that has no core is waited for. A trial is compared with the turn just
-    before it, and with nothing older, since the machine may have become slower for both.
+    Beside other work several may be slower: one that has no core is waited for. A trial is compared with all turns
+    since the last one, and with nothing older, since the machine may have become slower for both. Turns may be short,
+    where somebody asks for few steps at a time; then a trial has several.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads, self._other = threads, 1
-        self._seconds = {threads: 0.0, 1: 0.0}  # of a step, in the last turn
-        self._until_trial, self._wins = 0.0, 0
+        self._spent, self._steps = (
+            {threads: 0.0, 1: 0.0},
+            {threads: 0, 1: 0},
+        )  # since the last comparison
+        self._step = {threads: 0.0, 1: 0.0}  # seconds, in the last turn
+        self._until_trial, self._wins = 0.5 * TURN, 0
 
     def next_turn(self) -> tuple[int, int]:
         """Return how many threads are to take the next turn, and through how many steps."""
-        threads, length, step = self._threads, TURN, self._seconds[self._threads]
-        if step and self._until_trial <= 0.0:
-            threads, length = self._other, TRIAL * TURN
-            step = self._seconds[threads] or step
+        threads, length = self._threads, TURN
+        if self._until_trial <= 0.0:
+            threads, length = self._other, TRIAL * TURN - self._spent[self._other]
+        step = self._step[threads] or self._step[self._threads]
         return threads, max(1, int(length / step)) if step else 1
 
     def note(self, threads: int, seconds: float, steps: int) -> None:
         """Note how long steps took."""
         self._until_trial -= seconds
-        self._seconds[threads] = step = seconds / steps
-        if threads == self._threads:
-            return
-        self._wins = self._wins + 1 if step < self._seconds[self._threads] else 0
-        if self._wins == 0:
-            self._until_trial = TRY_AGAIN * max(TRIAL * TURN, step)
-            return
+        self._step[threads] = seconds / steps
+        self._spent[threads] += seconds
+        self._steps[threads] += steps
+        if threads == self._other and self._spent[threads] > 0.9 * TRIAL * TURN:
+            self._compare()
+
+    def _compare(self) -> None:
+        """End a trial."""
+        step = {n: self._spent[n] / self._steps[n] for n in self._spent}
+        self._wins = self._wins + 1 if step[self._other] < step[self._threads] else 0
         self._until_trial = 0.5 * TURN  # again after one turn
-        if self._wins == WINS:
-            self._threads, self._other, self._wins = threads, self._threads, 0
+        if self._wins == 0:
+            self._until_trial = TRY_AGAIN * max(TRIAL * TURN, step[self._other])
+        elif self._wins == WINS:
+            self._threads, self._other, self._wins = self._other, self._threads, 0
+        for n in self._spent:
+            self._spent[n], self._steps[n] = 0.0, 0
 
 
 @contextmanager
