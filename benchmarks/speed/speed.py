@@ -51,6 +51,7 @@ def verdict(value: float, target: float, note: str = "") -> str:
 def solver(rows: list[Row]) -> Iterator[Line]:
     """Table of the solver: a batch, one simulation beside jax-cfd, and swimmers in a box."""
     cells = "million cell-updates/s"
+    busy, rows = [row for row in rows if row["busy"]], [row for row in rows if not row["busy"]]
     row = pick(rows, nx=128, ny=64, batch=24, threads=2)
     speed, memory = row["cells_per_second"] / 1e6, row["memory_bandwidth"] / 1e9
     yield (
@@ -59,6 +60,16 @@ def solver(rows: list[Row]) -> Iterator[Line]:
         "240 where memory does 35 GB/s",
         verdict(speed, 240, f"; memory did {memory:.1f} GB/s"),
     )
+    for nx, ny, batch in ((128, 64, 24), (1024, 512, 1)):
+        size = {"nx": nx, "ny": ny, "batch": batch}
+        alone, both = (pick(rows, **size, threads=n)["cells_per_second"] for n in (1, 2))
+        beside = pick(busy, **size)["cells_per_second"]
+        yield (
+            f"solver, {batch} x {nx} x {ny}: two threads over one; the same beside one busy process",
+            f"{both / alone:.2f}; {beside / alone:.2f} times",
+            "1.9; 1",
+            f"{verdict(both / alone, 1.9)}; {verdict(beside / alone, 1.0)}",
+        )
     for nx, ny, target in ((256, 128, 3.0), (512, 256, 3.0), (1024, 512, None)):
         row = pick(rows, nx=nx, ny=ny, threads=2)
         own, peer, ratio = row["cells_per_second"], row["peer_cells_per_second"], row["ratio"]
@@ -93,9 +104,9 @@ def tasks(rows: list[Row]) -> Iterator[Line]:
         yield (
             f"actions a second of 24 agents in `d_cylinder_wake/{preset}` ({cells} cells per D), "
             "1 and 2 threads, simulation alone",
-            f"{alone:.0f}, {both:.0f}",
-            "none",
-            "",
+            f"{alone:.0f}, {both:.0f}: {both / alone:.2f} times",
+            "1.9 times",
+            verdict(both / alone, 1.9),
         )
 
 
