@@ -68,7 +68,7 @@ def endless_channel(effort: Effort) -> Result:
         viscosity=nu,
         batch=2,
         dtype="float64",
-        body_force=(12 * nu, 0.0),
+        body_force=[(12 * nu, 0.0), (0.0, 0.0)],
         mean_velocity=[(None, None), (1.0, None)],
         **effort.solver,
     )

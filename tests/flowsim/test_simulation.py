@@ -172,7 +172,7 @@ def test_masses_of_bodies(body, area: float, second_moment: float) -> None:
     (lambda: Sides(top="slip", top_velocity=1.0), "top_velocity = 1.0: only a no_slip side can move"),
     (lambda: Disk(diameter=-1.0), "the size of a body must be positive"),
     (lambda: Disk(density=0.0), "density = 0.0"),
-    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=-0.01), "the viscosity .* must be positive"),
+    (lambda: Simulation(Grid(16, 16, 0.1), viscosity=-0.01), "viscosity = -0.01: it must be positive"),
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, cfl=2.0), "cfl = 2.0: the CFL number must lie in"),
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, dtype="float16"), "dtype = 'float16'"),
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, integrator="rk4"), "integrator = 'rk4'"),
