@@ -74,7 +74,7 @@ def shared_differences(one: Sequence[Result], other: Sequence[Result]) -> list[s
     """
     first, second = read_settings(one[0]), read_settings(other[0])
     found = [key for key in first if key in second and first[key] != second[key]]
-    lengths = [sorted(seed["steps"] for seed in seeds) for seeds in (one, other)]
+    lengths = [{seed["steps"] for seed in seeds} for seeds in (one, other)]
     return [*found, "steps"] if lengths[0] != lengths[1] else found
 
 
