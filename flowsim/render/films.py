@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import re
+import signal
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +62,11 @@ def write_films(
     ------
     ValueError
         If there are no frames, or what they show does not fit into a GIF or WebP.
+    OSError
+        That names the file which cannot be written; if its folder takes no files, before the first frame is made.
     """
+    for file in filter(None, (mp4, gif, webp, png)):
+        _refuse_unwritable(file)
     stride = 1
     kept: list[Picture] = []
     small = gif is not None or webp is not None
@@ -122,10 +131,27 @@ def write_png(path: Path, frame: Picture) -> None:
         Image.fromarray(frame).save(temporary, compress_level=3)
 
 
+def _refuse_unwritable(path: Path) -> None:
+    """Make the folder of a file, and find out whether it takes files.
+
+    Raises
+    ------
+    OSError
+        That names the file, not a temporary one.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or errno.EIO), str(path)) from error
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Give a temporary name in the folder of `path`, and rename it when all went well: no partial film is left."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _refuse_unwritable(path)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         yield temporary
@@ -148,32 +174,61 @@ def write_mp4(path: Path, frames: Iterable[Picture], fps: float = FPS) -> None:
     ------
     ValueError
         If there are no frames.
+    OSError
+        If the film cannot be written, or not to its end: a full disk is ``ENOSPC``, ``EDQUOT`` or ``EFBIG``.
     """
-    import imageio_ffmpeg
-
     iterator = iter(frames)
     first = next(iterator, None)
     if first is None:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
-    height, width = first.shape[:2]
     with _replacing(Path(path)) as temporary:
-        speed = ("-crf", "20", "-preset", "ultrafast", "-movflags", "+faststart")
-        writer = imageio_ffmpeg.write_frames(
-            str(temporary),
-            (width, height),
-            fps=fps,
-            codec="libx264",
-            macro_block_size=2,
-            quality=None,
-            output_params=[*speed, *_BT709],
-        )
-        writer.send(None)
-        try:
-            writer.send(np.ascontiguousarray(first))
-            for frame in iterator:
-                writer.send(np.ascontiguousarray(frame))
-        finally:
-            writer.close()
+        code, said = _encode(temporary, itertools.chain([first], iterator), first.shape[:2], fps)
+        if code:
+            raise _encoder_failure(code, said, Path(path))
+
+
+def _encode(
+    path: Path, frames: Iterable[Picture], shape: tuple[int, ...], fps: float
+) -> tuple[int, str]:
+    """Send frames to ffmpeg; return its exit code and what it said of errors.
+
+    imageio_ffmpeg brings the program; its own writer tells nobody when ffmpeg fails, so a film that a full disk has cut
+    off would look like a whole one.
+    """
+    import imageio_ffmpeg
+
+    height, width = shape
+    raw = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{fps:g}")
+    coding = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-preset", "ultrafast")
+    command = [
+        *(imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *raw, "-i", "-", "-an", *coding),
+        *("-movflags", "+faststart", *_BT709, str(path)),
+    ]
+    # a Ctrl-C in the terminal is for this process alone: ffmpeg ends when its input does
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    ) as encoder:
+        assert encoder.stdin is not None
+        for frame in frames:
+            try:
+                encoder.stdin.write(np.ascontiguousarray(frame).data)
+            except BrokenPipeError:  # it has failed, and says why
+                break
+        _, said = encoder.communicate()
+    return encoder.returncode, said.decode(errors="replace")
+
+
+def _encoder_failure(code: int, said: str, path: Path) -> OSError:
+    """Return the error for what ffmpeg said at its end: a full disk as such, and else its own last line."""
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if os.strerror(number) in said or (number, code) == (errno.EFBIG, -signal.SIGXFSZ):
+            return OSError(number, os.strerror(number), str(path))
+    last = said.strip().rpartition("\n")[2] or f"exit code {code}"
+    return OSError(errno.EIO, f"ffmpeg cannot write it ({last})", str(path))
 
 
 def reduce_picture(picture: Picture, width: int) -> Picture:

@@ -1,8 +1,11 @@
 """Film files, read back."""
 
+import errno
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import imageio.v3 as imageio
 import numpy as np
@@ -92,6 +95,62 @@ def test_the_film_says_how_its_colours_are_coded(tmp_path):
     np.testing.assert_allclose(
         imageio.imread(tmp_path / "film.mp4")[1].mean(axis=(0, 1)), (200, 40, 30), atol=4
     )
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "film.gif", "film.webp", "film.png", "film-%d.png"])
+def test_a_folder_that_takes_no_files_is_told_before_the_first_frame(name):
+    drawn = []
+
+    def frames():
+        drawn.append(0)
+        yield np.zeros((60, 80, 3), np.uint8)
+
+    file = Path("/proc") / name
+    with pytest.raises(OSError, match=str(file)) as told:
+        films.write_films(frames(), **{file.suffix[1:]: file})
+    assert told.value.filename == str(file)
+    assert "\n" not in str(told.value)
+    assert not drawn
+
+
+def _write_where(tmp_path, limit="pass", **environment):
+    """Write a film in another process, and return the number and the text of the error."""
+    code = (
+        f"import json, resource, numpy as np; from flowsim.render import films; {limit}\n"
+        "noise = np.random.default_rng(0).integers(0, 255, (20, 240, 320, 3), np.uint8)\n"
+        "try: films.write_films(noise, mp4=films.Path('film.mp4'))\n"
+        "except OSError as error: print(json.dumps([error.errno, error.strerror, error.filename]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=os.environ | environment,
+        check=True, timeout=600, capture_output=True, text=True,
+    )  # fmt: skip
+    assert not done.stderr
+    assert not list(tmp_path.glob("*film*"))
+    return json.loads(done.stdout)
+
+
+def test_a_film_that_a_limit_cuts_off_is_no_film(tmp_path):
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    assert _write_where(tmp_path, limit) == [errno.EFBIG, "File too large", "film.mp4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "said"),
+    [
+        ("Error writing trailer: No space left on device", errno.ENOSPC, "No space left on device"),
+        ("Unknown encoder 'libx264'", errno.EIO, "ffmpeg cannot write it (Unknown encoder 'libx264')"),
+    ],
+)  # fmt: skip
+def test_what_ffmpeg_says_at_its_end_is_told_in_a_line(tmp_path, words, number, said):
+    """Also when it has taken all frames, as with a disk that is full when it closes the file."""
+    failing = tmp_path / "ffmpeg"
+    failing.write_text(
+        f'#!/bin/sh\ncat > /dev/null\necho "a line" >&2\necho "{words}" >&2\nexit 1\n'
+    )
+    failing.chmod(0o755)
+    told = _write_where(tmp_path, IMAGEIO_FFMPEG_EXE=str(failing))
+    assert told == [number, said, "film.mp4"]
 
 
 def test_pictures_need_no_display(tmp_path):
