@@ -56,7 +56,9 @@ def describe(flow: Simulation) -> str:
     for k, (body, n) in enumerate(zip(flow.bodies, cells, strict=True)):
         if n < FEWEST_CELLS:
             line += f"\nbody {k} is only {n:.3g} cells thick: {leaks}"
-        elif (thin := thin_edge(body, FEWEST_CELLS * h)) > 2 * h:
+        elif (thin := thin_edge(body, FEWEST_CELLS * h)) == np.inf:
+            line += f"\nbody {k} is nowhere more than {FEWEST_CELLS} cells thick: {leaks}"
+        elif thin > 2 * h:
             line += (
                 f"\nbody {k} is thinner than {FEWEST_CELLS} cells over the last {thin:.2g} D "
                 f"({thin / h:.2g} cells) before {edge_in_words(body)}: {leaks}"

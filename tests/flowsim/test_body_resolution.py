@@ -114,6 +114,8 @@ def test_describe_tells_what_is_thin() -> None:
     assert "D/h = 8, bodies 8, 1.6 cells thick, blockage 33.3 %" in first
     assert others == ["body 1 is only 1.6 cells thick: below 4 it leaks, and its forces are rough"]
     assert flow(Disk(center=(2, 3))).describe().count("\n") == 0
+    *_, nowhere = flow(HalfDisk(center=(2, 3)), h=1 / 8).describe().splitlines()
+    assert nowhere.startswith("body 0 is nowhere more than 4 cells thick: below 4 it leaks")
 
 
 def test_a_naca_foil_has_its_thickness_area_and_edge() -> None:
