@@ -75,13 +75,13 @@ def import_module(module: str, said: str) -> ModuleType:
     Raises
     ------
     ConfigError
-        When it is not there, or cannot be imported.
+        When it is not there, is a mere folder, or cannot be imported.
     """
     if not is_known(module):
         _look_in(os.getcwd())
     try:
         with OwnFolder():
-            return importlib.import_module(module)
+            found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
             missing = f"{module} needs a module {error.name!r}, which is not installed"
@@ -91,6 +91,9 @@ def import_module(module: str, said: str) -> ModuleType:
         raise ConfigError(
             f"{said}: {module} cannot be imported: {describe_failure(error)}"
         ) from error
+    if hasattr(found, "__path__") and getattr(found, "__file__", None) is None:
+        raise _mere_folder(module, said, Path(next(iter(found.__path__))))
+    return found
 
 
 def find_module(module: str, said: str) -> Path:
@@ -120,6 +123,16 @@ def find_module(module: str, said: str) -> Path:
 def _not_there(module: str, said: str) -> ConfigError:
     where = f"neither in the current folder {os.getcwd()} nor installed"
     return ConfigError(f"{said}: there is no module {module!r}, {where}")
+
+
+def _mere_folder(module: str, said: str, folder: Path) -> ConfigError:
+    """Return what to say of a folder without code of its own, which Python imports as an empty package."""
+    name = module.rpartition(".")[2]
+    if (folder / f"{name}.py").is_file():
+        hint = f"{name}.py is in it: run the command there (cd {os.path.relpath(folder)})"
+    else:
+        hint = f"name one of its files, as {module}.FILE"
+    return ConfigError(f"{said}: {module} is a folder, not a module; {hint}")
 
 
 def _look_in(folder: str) -> None:

@@ -587,6 +587,8 @@ static char *read_file(const char *path) {
 /* Read a connection file; return what is wrong with it, or NULL. */
 static const char *read_connection(const char *path, struct connection *connection) {
     char *text = read_file(path);
+    if (!text && errno == ENOENT)
+        return "there is no such file; a run has it in its folder while `flowsim serve`, `train` or `evaluate` is at work";
     if (!text) return strerror(errno);
     bool good = parse_connection(text, connection);
     free(text);

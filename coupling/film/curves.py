@@ -66,6 +66,7 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
         When the picture's ending is no format.
     """
     refuse_other_endings(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
     _draw_runs(folders).savefig(output, dpi=200)
 
 

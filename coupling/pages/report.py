@@ -91,6 +91,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
         films=films,
         notes=notes,
     )
+    output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(output, page.encode())
     return notes
 

@@ -56,6 +56,7 @@ def _export_onnx(run: RunFolder, output: Path) -> str:
 
     policy, config = load_policy(run), run.config()
     notes = {"task": config.env, "flowsim_version": flowsim_version()}
+    output.parent.mkdir(parents=True, exist_ok=True)
     export_onnx(policy, output, notes)
     difference = largest_difference(policy, output)
     if difference > TOLERANCE:

@@ -360,7 +360,7 @@ def test_it_follows_the_learner_to_another_address(hand):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "No such file"),
+        (None, "there is no such file; a run has it in its folder while"),
         ("", "no connection file"),
         ('{"endpoint": "tcp://127.0.0.1:1", "patience": 1.0}', "no connection file"),
         ('{"endpoint": 1, "task_hash": "t", "patience": 1.0}', "no connection file"),

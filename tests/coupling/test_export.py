@@ -52,10 +52,10 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(shell, output, says):
 @pytest.mark.slow
 def test_an_onnx_file_of_a_shipped_agent_acts_as_it_does(shell):
     onnxruntime = pytest.importorskip("onnxruntime")
-    done = shell.run("export", "swimmer", "-o", "policy.onnx")
+    done = shell.run("export", "swimmer", "-o", "new/policy.onnx")
     assert done.returncode == 0, done.stderr
     assert "checked against the policy" in done.stdout
-    session = onnxruntime.InferenceSession(shell.folder / "policy.onnx")
+    session = onnxruntime.InferenceSession(shell.folder / "new" / "policy.onnx")
     policy = Policy.load(find_agent(Path("swimmer")).checkpoint)
     seen = np.random.default_rng(0).normal(size=(6, policy.sizes.observation)).astype(np.float32)
     (actions,) = session.run(None, {"observation": seen})

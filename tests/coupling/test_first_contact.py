@@ -220,7 +220,7 @@ def test_a_run_ends_with_its_return_and_what_to_do_next(shell):
     assert "flowsim resume runs/run run.steps=2000 " in done.stdout
     status = shell.run("status", "runs/run")
     assert "next: flowsim evaluate runs/run " in status.stdout
-    picture = shell.run("plot", "runs/run", "-o", "curves.png")
+    picture = shell.run("plot", "runs/run", "-o", "new/curves.png")
     assert "next: flowsim evaluate runs/run " in picture.stdout
 
 

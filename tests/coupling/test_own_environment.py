@@ -148,6 +148,24 @@ def test_what_never_works_is_one_sentence_before_the_run_begins(module, code, en
     assert sentence in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("task.py", "task is a folder, not a module; task.py is in it: run the command there (cd task)"),
+        ("other.py", "task is a folder, not a module; name one of its files, as task.FILE"),
+    ],
+)  # fmt: skip
+def test_a_folder_with_the_name_of_a_module_is_told_as_one(tmp_path, file, sentence):
+    """As `flowsim init task` leaves one, where a task is then named from outside of it."""
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / file).write_text(REACH)
+    done = subprocess.run(
+        [SCRIPT, "train", "env=task:Reach-v0"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"flowsim: env = 'task:Reach-v0': {sentence}"
+
+
 COUNTED = REACH.replace("    def reset", "    steps = 0\n\n    def reset").replace(
     "self.x = self.x", "self.steps += 1\n        self.x = self.x"
 )

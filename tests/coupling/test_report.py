@@ -79,8 +79,8 @@ def runs(tmp_path_factory):
 
 def test_everything_is_in_the_page(runs, tmp_path):
     (runs[0].path / "film.gif").write_bytes(PIXEL)
-    report.write_report(runs, tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text()
+    report.write_report(runs, tmp_path / "new" / "folder" / "report.html")
+    text = (tmp_path / "new" / "folder" / "report.html").read_text()
     page = Page(text)
     assert not page.open
     assert len(page.addresses) > 5
