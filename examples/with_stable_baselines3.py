@@ -37,8 +37,10 @@ def main() -> None:
             observation, reward, terminated, truncated, info = env.step(action)
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
-        measured.append(info.get("measures", {}).get("net power", np.nan))
-    print(f"mean return {np.mean(returns):.1f}, net power at the end {np.mean(measured):.3f}")
+        measured.append(info.get("measures", {}))  # drag, net power and the like; the wake has none
+    print(f"mean return {np.mean(returns):.1f}")
+    for name in measured[0]:
+        print(f"{name} at the end {np.mean([values[name] for values in measured]):.3f}")
     model.save(f"{args.task}-{args.algorithm}")
 
 
