@@ -40,6 +40,12 @@ else:
         id="flowsim/Recall-v0", entry_point="cases.small.env:Recall", max_episode_steps=4
     )
     gymnasium.register(
+        id="flowsim/LongRecall-v0",
+        entry_point="cases.small.env:Recall",
+        max_episode_steps=21,
+        kwargs={"wait": 20},
+    )
+    gymnasium.register(
         id="flowsim/HiddenPendulum-v0",
         entry_point="cases.small.env:HiddenPendulum",
         max_episode_steps=200,

@@ -92,16 +92,23 @@ class Glide(gym.Env[Any, Any]):
 
 
 class Recall(gym.Env[Any, Any]):
-    """A cue, 0.6 or -0.6, shown in the first observation, is asked for three steps later, when nothing shows it.
+    """A cue, 0.6 or -0.6, shown in the first observation, is asked for some steps later, when nothing shows it.
 
     The answer a gives 1 - (a - cue)^2 / 0.36 and ends the episode: 1 for the cue, 0 for the middle of the two, which is
     the best without a memory. The observation is the cue, and whether it is being asked for.
+
+    Parameters
+    ----------
+    wait
+        Steps until the cue is asked for, at least one.
     """
 
     CUE: ClassVar[float] = 0.6
-    WAIT: ClassVar[int] = 3
 
-    def __init__(self) -> None:
+    def __init__(self, wait: int = 3) -> None:
+        if wait < 1:
+            raise ValueError(f"wait = {wait} must be at least 1 step")
+        self.wait = wait
         self.observation_space = _unit(2)
         self.action_space = _unit(1)
 
@@ -116,8 +123,8 @@ class Recall(gym.Env[Any, Any]):
     def step(self, action: F32) -> Step:
         """Wait, or answer."""
         self.time += 1
-        asked = np.array([0.0, float(self.time == self.WAIT)], np.float32)
-        if self.time <= self.WAIT:
+        asked = np.array([0.0, float(self.time == self.wait)], np.float32)
+        if self.time <= self.wait:
             return asked, 0.0, False, False, {}
         return asked, 1.0 - (float(action[0]) - self.cue) ** 2 / self.CUE**2, True, False, {}
 

@@ -22,6 +22,7 @@ from rl_agent.config.agent import (
 from rl_agent.config.run_length import USUAL_AGENTS, RunLength, rounded
 
 SHORTEST_FRAGMENT = 50
+FITTED_WINDOW = 8
 
 
 class Remembering(AgentConfig):
@@ -79,6 +80,15 @@ class DrawsSteps(Remembering):
     """
 
     episode_share: Share = 0.0
+
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add what an lstm learns with: windows that are short and those it acts on (docs/studies/memory.md)."""
+        yield from super().rules(run)
+        if self.network == "lstm":
+            yield "window", min(FITTED_WINDOW, run.episode_steps or FITTED_WINDOW)
+            yield "acting", "window"
+            if self.fits_learning_rate and self.annealing > 0.0:
+                yield "annealing", run.slight_annealing
 
     def _incompatibilities(self) -> Iterator[str]:
         yield from super()._incompatibilities()

@@ -53,6 +53,11 @@ class RunLength:
         """The learning rate ends at a sixth, as in the paper's runs."""
         return rounded(5.0 / self.steps)
 
+    @property
+    def slight_annealing(self) -> float:
+        """The learning rate ends at two thirds."""
+        return rounded(0.5 / self.steps)
+
     def learning_starts(self, batch_size: int) -> int:
         """Return a fiftieth of the run, whose steps scale the states."""
         return min(5000, max(batch_size, self.steps // 50))

@@ -80,6 +80,22 @@ def test_the_best_of_recall_and_reach_is_one():
         assert total == 1.0
 
 
+def test_long_recall_asks_after_twenty_steps_of_nothing():
+    task = gym.make("flowsim/LongRecall-v0")
+    (cue, _), _ = task.reset(seed=1)
+    seen = [task.step(np.array([cue], np.float32)) for _ in range(21)]
+    assert [observation.tolist() for observation, *_ in seen[:20]] == [[0.0, 0.0]] * 19 + [
+        [0.0, 1.0]
+    ]
+    assert [reward for _, reward, *_ in seen] == pytest.approx([0.0] * 20 + [1.0])
+    assert [terminated for *_, terminated, _, _ in seen] == [False] * 20 + [True]
+
+
+def test_recall_asks_after_a_step_at_least():
+    with pytest.raises(ValueError, match="wait = 0 must be at least 1 step"):
+        Recall(wait=0)
+
+
 def test_the_hidden_pendulum_is_that_of_gymnasium_without_its_velocity():
     seen, hidden = gym.make("Pendulum-v1"), gym.make("flowsim/HiddenPendulum-v0")
     assert isinstance(hidden.unwrapped, HiddenPendulum)

@@ -36,6 +36,19 @@ def test_the_rules_for_vracer():
     assert (paper.learning_rate, paper.annealing) == (1e-4, 5e-7)
 
 
+def test_an_lstm_acts_on_what_it_is_trained_on_and_its_learning_rate_stays():
+    agent = fit(AgentConfig(network="lstm"), 60_000, 200)
+    assert (agent.acting, agent.annealing, agent.window) == ("window", 8.3e-6, 8)
+    assert fit(AgentConfig(network="lstm"), 60_000, 4).window == 4
+    named = {"acting": "carried", "annealing": 5e-5, "window": 16}
+    carried = fit(AgentConfig(network="lstm", **named), 60_000, 200)
+    assert {key: getattr(carried, key) for key in named} == named
+    assert fit(AgentConfig(algorithm="sac", network="lstm"), 60_000, 200).annealing == 0.0
+    # a segment is read once, from its beginning
+    assert fit(AgentConfig(algorithm="acer", network="lstm"), 60_000, 200).acting == "carried"
+    assert fit(AgentConfig(defaults="paper", network="lstm"), 60_000, 200).acting == "carried"
+
+
 @pytest.mark.parametrize("algorithm", algorithms())
 def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
     named = {"algorithm": algorithm, "gamma": 0.5, "batch_size": 32}
