@@ -5,11 +5,16 @@ import numpy as np
 from flowsim import Grid, Sides, Simulation, Temperature, base_flow, leading_modes
 
 
-def flow(backend: str, tiny: bool) -> Simulation:
-    """Return plates whose lower one has a warm spot, in a wind."""
+def flow(backend: str, tiny: bool, warmer: float = 0.5) -> Simulation:
+    """Return plates whose lower one has a warm spot, in a wind; without it, steady conduction between them."""
     n = 8 if tiny else 32
-    spot = 1.0 + 0.5 * np.sin(np.pi * (np.arange(2 * n) + 0.5) / n)
-    heat = Temperature(0.1, {"bottom": spot, "top": 0.0}, buoyancy=(0, 1))
+    spot = 1.0 + warmer * np.sin(np.pi * (np.arange(2 * n) + 0.5) / n)
+    heat = Temperature(
+        0.1,
+        {"bottom": spot, "top": 0.0},
+        buoyancy=(0, 1),
+        initial=0.0 if warmer else lambda x, y: 1 - y,
+    )
     sides = Sides("periodic", "periodic", "slip", "slip")
     return Simulation(Grid(2 * n, n, 1 / n), sides, viscosity=[0.1, 0.05], batch=2, temperature=heat,
                       dtype="float64", backend=backend)  # fmt: skip
@@ -31,7 +36,7 @@ def test_the_damped_flow_is_the_same(tiny: bool) -> None:
 def test_modes_are_the_same(tiny: bool) -> None:
     """After two vectors: the way to them is the same."""
     found = [
-        leading_modes(flow(backend, tiny), interval=0.05 if tiny else 0.5, vectors=2)
+        leading_modes(flow(backend, tiny, warmer=0.0), interval=0.05 if tiny else 0.5, vectors=2)
         for backend in ("cpu", "cuda")
     ]
     np.testing.assert_allclose(found[1].growth_rate, found[0].growth_rate, rtol=1e-5)

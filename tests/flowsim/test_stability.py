@@ -154,6 +154,41 @@ def test_the_filter_and_the_damping_are_those_of_the_differential_equations() ->
     assert sim.u[0, 5, 5] == u
 
 
+def test_a_flow_that_is_not_steady_has_no_modes() -> None:
+    """Refused with its rate of change, and left as it was; from the steady flow on, it has modes again."""
+    sim = kolmogorov(1.5, n=16)
+    base_flow(sim)
+    assert leading_modes(sim, interval=1.0, vectors=8).change[0] < 1e-6
+    before = sim.get_state(0)
+    sim.add_velocity(0, 0.0, 0.1 * np.sin(WAVE * sim.grid.v_faces()[0]))
+    disturbed = np.array(sim.u)
+    with pytest.raises(ValueError, match=r"flow 0 is not steady: it changes by 0\.\d+ U\^2/D"):
+        leading_modes(sim)
+    np.testing.assert_array_equal(sim.u, disturbed)
+    sim.set_state(0, before)
+    leading_modes(sim, interval=1.0, vectors=8)
+
+
+def test_a_wave_that_decays_changes_at_its_rate() -> None:
+    """A standing Stokes wave between walls without friction: its rms times nu k^2, over a short interval."""
+    nu, amplitude = 0.01, 0.05
+    sim = Simulation(
+        Grid(48, 32, np.pi / 32), Sides.all("slip"), viscosity=nu, stream=(0, 0), dtype="float64"
+    )
+    (xu, yu), (xv, yv) = sim.grid.u_faces(), sim.grid.v_faces()
+    kx, ky = 1 / 1.5, 1.0
+    sim.add_velocity(
+        0,
+        amplitude * np.sin(kx * xu) * np.cos(ky * yu),
+        -amplitude * kx / ky * np.cos(kx * xv) * np.sin(ky * yv),
+    )
+    square = kx**2 + ky**2
+    rms = 0.5 * amplitude * np.sqrt(1 + (kx / ky) ** 2)
+    modes = leading_modes(sim, interval=0.5, vectors=4)
+    decay = (1 - np.exp(-0.5 * nu * square)) / 0.5
+    assert modes.change[0] == pytest.approx(rms * decay, rel=0.02)
+
+
 def test_what_cannot_be_steady_is_refused_in_a_sentence() -> None:
     free = Simulation(
         Grid(64, 64, 1 / 16), bodies=[Disk(center=(2, 2), motion="free")], viscosity=0.1
