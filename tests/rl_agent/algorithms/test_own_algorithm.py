@@ -62,6 +62,22 @@ print(untrained, np.abs(learner.policy().act(seen)[0] - seen).mean(), learner.gr
 """
 
 
+@pytest.mark.parametrize("name", ["__init__.py", "config.py", "loss.py"])
+@pytest.mark.parametrize("check", [("check",), ("format", "--check")])
+def test_the_example_of_the_page_passes_the_checks_that_it_is_asked_to(name, check):
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    codes = {file: code for _, file, code in FILE.findall(page)}
+    codes["__init__.py"] = (
+        re.search(r'`__init__.py` of one docstring, `(""".*?""")`', page)[1] + "\n"
+    )
+    path = f"rl_agent/algorithms/offpac/{name}"
+    done = subprocess.run(
+        [Path(sys.executable).with_name("ruff"), *check, "--stdin-filename", path, "-"],
+        input=codes[name], cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_the_example_of_the_page_is_found_in_its_folder_and_learns(tmp_path):
     files = FILE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
