@@ -54,6 +54,7 @@ RUNS = {
     ),
     "pinball": ("fluidic_pinball/quick",),
     "rotating": ("rotating_cylinder/quick",),
+    "square": ("square_jets/wake",),
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
     "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
 }  # fmt: skip
@@ -73,6 +74,7 @@ LIMITS = {
     "pinball": "Trained at 12 cells per D, whose drag is 3 % above a finer grid's; the first of the seeds on its page.",
     "rotating": "Trained at 12 cells per D; the first of the seeds on its page.",
     "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
+    "square": "Trained at 20 cells per D, and sees 64 probes in the wake; the first of the seeds on its page.",
     "swimmer": "Still water at 32 cells per L, whose box has walls; three seeds, this is the first.",
     "wake": "Trained at 16 cells per D (the paper: 128), with initial conditions as wide as the paper's; one seed.",
     "wake-sac": "Trained with narrow initial conditions, an easier task than the one of `wake`: do not compare them.",

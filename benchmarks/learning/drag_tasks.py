@@ -62,14 +62,28 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
         "PPO": ("quick", ("agent.algorithm=ppo",)),
     },
     "square_jets": {
-        "SAC, base, 27 frames": ("quick", ("env_options.frames=27",)),
-        "V-RACER, base": ("quick", ("agent.algorithm=vracer",)),
-        "V-RACER, LSTM, base": ("quick", ("agent.algorithm=vracer", "agent.network=lstm")),
-        "SAC, wake": ("wake", ()),
+        "SAC, base": ("quick", ("agent.algorithm=sac",)),
+        "SAC, base, 27 frames": ("quick", ("agent.algorithm=sac", "env_options.frames=27")),
+        "V-RACER, base, 27 frames": ("quick", ("env_options.frames=27",)),
+        "V-RACER, LSTM that carries its state, base": (
+            "quick",
+            (
+                "agent.network=lstm",
+                "agent.window=16",
+                "agent.acting=carried",
+                "agent.annealing=2.1e-4",
+            ),
+        ),
+        "V-RACER + centred advantages, LSTM, base": (
+            "quick",
+            ("agent.network=lstm", "agent.window=16", "agent.center_advantages=true"),
+        ),
+        "SAC, wake": ("wake", ("agent.algorithm=sac",)),
+        "V-RACER, wake": ("wake", ()),
     },
 }
 """Preset and changes of who is trained beside the preset `quick`, with the defaults of a run for what is not named."""
-QUICK = {"cylinder_jets": "SAC (`quick`)", "square_jets": "SAC, base (`quick`)"}
+QUICK = {"cylinder_jets": "SAC (`quick`)", "square_jets": "V-RACER, base (`quick`)"}
 
 
 def candidates(task: str) -> dict[str, Controller]:
