@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -305,11 +306,24 @@ NAMED: dict[str, dict[str, Controller]] = {
 }
 """What the field compares with in each task, by name."""
 
+READS: dict[tuple[str, str], tuple[str, Collection[Any]]] = {
+    ("flowsim/CylinderJets-v0", "opposition"): ("probes", (151,)),
+    ("flowsim/SquareJets-v0", "opposition"): ("sensors", ("base",)),
+    ("flowsim/PitchingFoil-v0", "linear_feedback"): ("past", range(2, 51)),
+}
+"""Option of a task, and its values, with which the observations are those that a baseline was made for."""
+
 
 def baselines(
-    env_id: str, action_size: int | tuple[int, ...] = 3, seed: int = 0
+    env_id: str,
+    action_size: int | tuple[int, ...] = 3,
+    seed: int = 0,
+    env_options: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Controller]:
-    """Return the baselines of an environment by name: "zero" and "random" of any, and what a task ships."""
+    """Return the baselines of an environment by name: "zero" and "random" of any, and what a task ships.
+
+    Feedback of certain sensors is left out where ``env_options`` name others (:data:`READS`).
+    """
     controllers: dict[str, Controller] = {
         "zero": ZeroController(action_size),
         "random": RandomController(action_size, seed),
@@ -317,4 +331,8 @@ def baselines(
     name = env_id.rsplit(":", 1)[-1]
     if name in PD:
         controllers["pd"] = PD[name]
-    return controllers | NAMED.get(name, {})
+    for key, controller in NAMED.get(name, {}).items():
+        option, values = READS.get((name, key), ("", ()))
+        if option not in env_options or env_options[option] in values:
+            controllers[key] = controller
+    return controllers

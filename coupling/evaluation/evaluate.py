@@ -167,7 +167,7 @@ def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, 
     space = vector.single_action_space
     vector.close()
     assert isinstance(space, Box)
-    shipped = baselines(env, space.shape, seed)
+    shipped = baselines(env, space.shape, seed, env_options)
     return shipped | {"random": _WholeRange(shipped["random"], space)}
 
 

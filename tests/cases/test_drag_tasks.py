@@ -230,6 +230,21 @@ def test_baselines_have_the_shape_of_the_action(env_id):
         assert (np.abs(actions) <= 1.0).all()
 
 
+@pytest.mark.parametrize(
+    ("env_id", "name", "own", "other"),
+    [
+        ("flowsim/SquareJets-v0", "opposition", {"sensors": "base"}, {"sensors": "wake"}),
+        ("flowsim/CylinderJets-v0", "opposition", {"probes": 151}, {"probes": 5}),
+        ("flowsim/PitchingFoil-v0", "linear_feedback", {"past": 3}, {"past": 1}),
+    ],
+)
+def test_a_baseline_plays_only_with_the_sensors_that_it_reads(env_id, name, own, other):
+    assert name in baselines(env_id)
+    assert name in baselines("cases:" + env_id, 1, 0, own)
+    assert name not in baselines("cases:" + env_id, 1, 0, other)
+    assert set(baselines(env_id)) - set(baselines(env_id, 1, 0, other)) == {name}
+
+
 def test_a_harmonic_has_its_period_and_feedback_its_delay():
     harmonic = HarmonicController((0.5, -0.25), period=8.0)
     harmonic.reset(1)
