@@ -307,7 +307,6 @@ NAMED: dict[str, dict[str, Controller]] = {
 """What the field compares with in each task, by name."""
 
 READS: dict[tuple[str, str], tuple[str, Collection[Any]]] = {
-    ("flowsim/CylinderJets-v0", "opposition"): ("probes", (151,)),
     ("flowsim/SquareJets-v0", "opposition"): ("sensors", ("base",)),
     ("flowsim/PitchingFoil-v0", "linear_feedback"): ("past", range(2, 51)),
 }
