@@ -54,9 +54,9 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
     """Write the tables into a page."""
     fill_in(page, f"learning/{NAME}", "trials", table(plan, results))
     fill_in(page, f"learning/{NAME}", "seeds", table_of_seeds(plan, results))
+    found = {name: methods_of(name, suite, results) for name, suite in plan.items()}
     rows = (
-        contrast_table(suite, by_task(methods_of(name, suite, results)))
-        for name, suite in plan.items()
+        contrast_table(plan[name], by_task(methods)) for name, methods in found.items() if methods
     )
     fill_in(page, f"learning/{NAME}", "contrasts", "\n\n".join(map("\n".join, rows)))
 
