@@ -196,10 +196,10 @@ def any_agent_config() -> Any:
     return Annotated[Union[tuple(algorithms().values())], _OfAnyAlgorithm]  # noqa: UP007
 
 
-@functools.cache
-def _adapter(names: tuple[str, ...]) -> TypeAdapter[AgentConfig]:
-    kinds: Any = Annotated[Union[tuple(algorithms().values())], Field(discriminator="algorithm")]  # noqa: UP007
-    return TypeAdapter(kinds)
+@functools.lru_cache(maxsize=1)
+def _adapter(kinds: tuple[type[AgentConfig], ...]) -> TypeAdapter[AgentConfig]:
+    named: Any = Annotated[Union[kinds], Field(discriminator="algorithm")]  # noqa: UP007
+    return TypeAdapter(named)
 
 
 def with_algorithm(settings: Any) -> Any:
@@ -222,4 +222,4 @@ def validate(settings: Any) -> AgentConfig:
     )
     if _not_imported and module_of(str(name)):
         return _not_imported[0].model_validate(settings)
-    return _adapter(tuple(algorithms())).validate_python(settings)
+    return _adapter(tuple(algorithms().values())).validate_python(settings)

@@ -52,7 +52,6 @@ class MineConfig(TwoCritics):
     of_mine: str = "one"
 """)
     yield tmp_path
-    registry._adapter.cache_clear()
     sys.modules.pop("named_here", None)
 
 

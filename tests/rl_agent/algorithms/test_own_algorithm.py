@@ -4,8 +4,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from pydantic import create_model
 
 from rl_agent.config import AgentConfig, TwoCritics, registry
 
@@ -138,6 +140,16 @@ class MineConfig(TwoCritics):
         ValueError, match=r"algorithm = mine is registered by my_algorithm\.MineConfig already"
     ):
         registry.register("elsewhere:Other")(type("Other", (my_algorithm.MineConfig,), {}))
+
+
+def test_settings_are_those_of_the_class_that_has_the_name_now(monkeypatch):
+    registry.algorithms()
+    for default in (1.0, "one"):  # as when a module is imported again after a change
+        monkeypatch.setattr(registry, "_kinds", dict(registry._kinds))
+        fields = {"algorithm": (Literal["again"], "again"), "of_mine": (type(default), default)}
+        kind = create_model("Again", __base__=TwoCritics, **fields)
+        registry._kinds["again"] = kind
+        assert AgentConfig(algorithm="again").of_mine == default
 
 
 def test_every_folder_with_settings_is_registered_and_has_what_acts_and_learns():
