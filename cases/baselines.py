@@ -306,11 +306,11 @@ NAMED: dict[str, dict[str, Controller]] = {
 }
 """What the field compares with in each task, by name."""
 
-READS: dict[tuple[str, str], tuple[str, Collection[Any]]] = {
-    ("flowsim/SquareJets-v0", "opposition"): ("sensors", ("base",)),
-    ("flowsim/PitchingFoil-v0", "linear_feedback"): ("past", range(2, 51)),
+READS: dict[tuple[str, str], dict[str, Collection[Any]]] = {
+    ("flowsim/SquareJets-v0", "opposition"): {"sensors": ("base",), "base_pressures": (64,)},
+    ("flowsim/PitchingFoil-v0", "linear_feedback"): {"past": range(2, 51)},
 }
-"""Option of a task, and its values, with which the observations are those that a baseline was made for."""
+"""Options of a task, and their values, with which the observations are those that a baseline was made for."""
 
 
 def baselines(
@@ -331,7 +331,7 @@ def baselines(
     if name in PD:
         controllers["pd"] = PD[name]
     for key, controller in NAMED.get(name, {}).items():
-        option, values = READS.get((name, key), ("", ()))
-        if option not in env_options or env_options[option] in values:
+        needed = READS.get((name, key), {})
+        if all(env_options[option] in needed[option] for option in needed if option in env_options):
             controllers[key] = controller
     return controllers

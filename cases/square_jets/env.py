@@ -10,7 +10,8 @@ Where the numbers come from (the authors' code, Square2DFlowControlDRL-PM-NARX-S
     other sucks: at a command of 1 the upper one blows Q = 0.1 U D, a peak of 1.5 U.
 3.  Action of 0.5 D/U; episode of 400 actions (preset `default`).
 4.  `sensors`: "base", 64 pressures on the rear face, y = -0.5 + i/65, or "wake", 64 at x = 0.5 + {0.25, 0.5, 1, 1.5, 2,
-    3, 4, 5}, y = +-{0.25, 0.5, 1, 1.5}; with them the last action, and `frames` of both.
+    3, 4, 5}, y = +-{0.25, 0.5, 1, 1.5}; with them the last action, and `frames` of both. `base_pressures` thins out the
+    former, which differ little from one to the next.
 5.  Reward: the power saved, drag reference - C_D - C_P with C_P = |Q|^3 / S^2 of both jets, S the width of a slot; it
     is twice the authors', whose unit is rho U^3 D.
 
@@ -28,10 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
@@ -59,6 +60,7 @@ class SquareJetsOptions(JetOptions):
     episode_actions: int = Field(160, ge=1, description="actions until an episode is truncated")
     action_time: float = Field(0.5, gt=0.0, le=100.0, description="time one action is held")
     sensors: Literal["base", "wake"] = "base"
+    base_pressures: int = Field(64, ge=2, le=64, description='how many "base" has, evenly spaced')
     frames: int = Field(1, ge=1, le=100, description="last measurements and actions observed")
     drag_reference: float = Field(
         1.425, description="C_D without control, from which the reward counts"
@@ -67,6 +69,14 @@ class SquareJetsOptions(JetOptions):
     def box(self) -> tuple[float, float]:
         """Return width and height of the box in D."""
         return BOX
+
+    @model_validator(mode="after")
+    def _are_observed(self) -> Self:
+        if self.sensors != "base" and self.base_pressures != 64:
+            raise ValueError(
+                f"base_pressures = {self.base_pressures}: sensors = {self.sensors!r} has none of these"
+            )
+        return self
 
 
 class SquareJets(JetTask[SquareJetsOptions]):
@@ -90,7 +100,9 @@ class SquareJets(JetTask[SquareJetsOptions]):
     def sensors(self) -> Sequence[Sensor]:
         """Return the pressures and the last action, `frames` of each."""
         options = self.options
-        base = [(0.5 + 1.0 / options.cells_per_diameter, -0.5 + n / 65) for n in range(1, 65)]
+        pieces = options.base_pressures + 1
+        behind = 0.5 + 1.0 / options.cells_per_diameter
+        base = [(behind, -0.5 + n / pieces) for n in range(1, pieces)]
         points = np.array(base if options.sensors == "base" else WAKE) + CENTER
         probes = Probes(points, "pressure")
         now: Sensor = probes if options.frames == 1 else History(probes, options.frames)

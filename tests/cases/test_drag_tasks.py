@@ -234,6 +234,7 @@ def test_baselines_have_the_shape_of_the_action(env_id):
     ("env_id", "name", "own", "other"),
     [
         ("flowsim/SquareJets-v0", "opposition", {"sensors": "base"}, {"sensors": "wake"}),
+        ("flowsim/SquareJets-v0", "opposition", {"base_pressures": 64}, {"base_pressures": 4}),
         ("flowsim/PitchingFoil-v0", "linear_feedback", {"past": 3}, {"past": 1}),
     ],
 )
@@ -242,6 +243,19 @@ def test_a_baseline_plays_only_with_the_sensors_that_it_reads(env_id, name, own,
     assert name in baselines("cases:" + env_id, 1, 0, own)
     assert name not in baselines("cases:" + env_id, 1, 0, other)
     assert set(baselines(env_id)) - set(baselines(env_id, 1, 0, other)) == {name}
+
+
+def test_few_base_pressures_are_those_of_many_that_lie_there():
+    few, many = (
+        [gymnasium.make(JETS[1], **SMALLEST[JETS[1]], base_pressures=n), n] for n in (4, 64)
+    )
+    for env, size in (few, many):
+        measured, _ = env.reset(seed=1)
+        assert measured.shape == (size + 1,)
+    # 13, 26, 39 and 52 of 65 pieces are 1 to 4 of 5
+    np.testing.assert_array_equal(few[0].reset(seed=1)[0][:4], many[0].reset(seed=1)[0][12:64:13])
+    with pytest.raises(ValueError, match="base_pressures = 4: sensors = 'wake' has none of these"):
+        gymnasium.make(JETS[1], **SMALLEST[JETS[1]], sensors="wake", base_pressures=4)
 
 
 def test_opposition_of_the_jets_reads_the_same_places_in_each_set_of_probes():
