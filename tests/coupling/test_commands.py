@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import typer
-from conftest import complaint
+from shell import complaint
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader

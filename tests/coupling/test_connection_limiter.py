@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import zmq
-from conftest import ROOT, wait_until
+from shell import ROOT, wait_until
 
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 import yaml
-from conftest import RESULT
+from shell import RESULT
 
 from cases.yaml_files import parse_yaml
 from coupling.errors import ConfigError, RunError

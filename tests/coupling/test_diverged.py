@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import complaint, workers_of
+from shell import complaint, workers_of
 from test_run import audit, main_in_process
 
 from rl_agent import Learner

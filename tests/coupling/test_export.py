@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import complaint
 from gymnasium.spaces import Box
+from shell import complaint
 
 from coupling.run.agents import find_agent
 from rl_agent import AgentConfig, Learner, Policy

@@ -1,7 +1,7 @@
 """The task that lives outside Python: its spaces are known, and nobody tries to step it."""
 
 import pytest
-from conftest import complaint
+from shell import complaint
 
 from coupling.errors import ConfigError
 from coupling.settings.external import EXTERNAL

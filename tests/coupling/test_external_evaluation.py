@@ -6,8 +6,8 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import complaint, wait_until
 from learner_by_hand import GUARD, OPTIONS
+from shell import complaint, wait_until
 from test_export import trained_policy
 
 from coupling.evaluation.acting import Acting

@@ -12,7 +12,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 import typer
-from conftest import GUARD, complaint
+from shell import GUARD, complaint
 
 from cases.baselines import ZeroController
 from coupling.bench import service as bench

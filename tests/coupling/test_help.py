@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import typer
-from conftest import GUARD
+from shell import GUARD
 
 from coupling.commands import cli
 from coupling.run.agents import describe_agents

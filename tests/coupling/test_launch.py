@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import wait_until
+from shell import wait_until
 
 from coupling.launch.local import LocalLauncher
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import GUARD, ROOT, complaint, wait_until
+from shell import GUARD, ROOT, complaint, wait_until
 from test_run import audit
 
 from coupling.commands import cli

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import GUARD, wait_until
+from shell import GUARD, wait_until
 
 WITHOUT_PRIVILEGES = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"]
 """Root may write everywhere, unless it gives that up."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import GUARD, wait_until
+from shell import GUARD, wait_until
 
 from coupling.commands import next_steps
 from coupling.commands.next_steps import RunState

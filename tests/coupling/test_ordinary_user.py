@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import GUARD, HERE, ROOT
+from shell import GUARD, HERE, ROOT
 
 SERVICE = ["connection_limiter", "server", "places", "outbox", "protocol", "stale_sequences", "security", "permissions",
            "farewell", "second_client", "worker"]  # fmt: skip

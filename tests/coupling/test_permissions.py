@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, wait_until
+from shell import ROOT, wait_until
 
 from coupling.errors import RunError
 from coupling.files import Table, make_private, refuse_foreign, write_atomically

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import RESULT
+from shell import RESULT
 
 from coupling.errors import describe_failure, printable, printable_lines
 from coupling.run import tables

@@ -10,7 +10,7 @@ import signal
 import gymnasium as gym
 import numpy as np
 import pytest
-from conftest import GUARD, ORACLE, ROOT, complaint, wait_until, workers_of
+from shell import GUARD, ORACLE, ROOT, complaint, wait_until, workers_of
 
 from coupling.commands import cli
 from coupling.film.curves import plot_runs

@@ -18,8 +18,8 @@ import pytest
 import second_client
 import zmq
 from audit import audit
-from conftest import HERE, ROOT, wait_until
 from proxy import TcpProxy
+from shell import HERE, ROOT, wait_until
 
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server, Terms

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from conftest import GUARD, ROOT, wait_until, workers_of
+from shell import GUARD, ROOT, wait_until, workers_of
 
 from coupling.errors import ConfigError
 from coupling.launch.failure_window import FailureWindow

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 import scipy.stats
-from conftest import wait_until
+from shell import wait_until
 
 from coupling.errors import ConfigError
 from coupling.files import Table

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import typer
-from conftest import GUARD, ROOT, wait_until, workers_of
+from shell import GUARD, ROOT, wait_until, workers_of
 
 from coupling.commands.console import told_in_a_sentence
 from coupling.signals import ENDING, Interrupted, deaf_streams, interrupting, number_of

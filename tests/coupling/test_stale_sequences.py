@@ -12,8 +12,8 @@ import numpy as np
 import psutil
 import pytest
 import zmq
-from conftest import HERE, ROOT, wait_until
 from learner_by_hand import GUARD, SESSION, Hand
+from shell import HERE, ROOT, wait_until
 
 from coupling.wire import protocol
 from coupling.wire.connection import Connection, read_connection, write_connection

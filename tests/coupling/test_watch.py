@@ -13,8 +13,8 @@ import gymnasium
 import numpy as np
 import pytest
 from browser import CHROMIUM, CUT, DESKTOP, PHONE, browser, paper_and_contrast
-from conftest import wait_until
 from PIL import Image
+from shell import wait_until
 
 from coupling.files import Table
 from coupling.pages import watch
