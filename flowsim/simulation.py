@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
+ROUND_OFF = 1e-9
+"""Times that differ by less are the same."""
+
 
 class Simulation(State):
     """A batch of B two-dimensional incompressible flows around the same kinds of bodies.
@@ -346,9 +349,11 @@ class Simulation(State):
         (B,) bool
             Which simulations were stopped early. Diverged ones end early, too, but are told by ``diverged``.
         """
-        if np.shape(duration) not in ((), (self.batch,)) or not np.all(np.isfinite(duration)):
+        fits = np.shape(duration) in ((), (self.batch,)) and np.all(np.isfinite(duration))
+        if not fits or np.any(np.asarray(duration) < -ROUND_OFF):
             raise ValueError(
-                f"duration = {duration!r}: it must be a finite number, or one for each flow, ({self.batch},)"
+                f"duration = {duration!r}: it must be a finite number that is not negative, or one for each flow, "
+                f"({self.batch},)"
             )
         self._begin(active, self.time + duration)
         stopped = np.zeros(self.batch, bool)
@@ -393,7 +398,7 @@ class Simulation(State):
         """Let instruments collect what they have measured, and return which flows are not at their end."""
         for instrument in self.instruments:
             instrument.collect()
-        unfinished: BoolArray = self.time < self._until - 1e-9
+        unfinished: BoolArray = self.time < self._until - ROUND_OFF
         return unfinished & ~self.diverged & ~self._stopped
 
     @contextmanager

@@ -294,7 +294,7 @@ def render_film(
 
 
 def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
-    """Return the files to write.
+    """Return the files to write, in folders that are made where there are none.
 
     Raises
     ------
@@ -311,11 +311,10 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
             raise ValueError(
                 f"the film {file} has a % in its name, but only pictures are numbered, as frame-%04d.png"
             )
-        if not file.parent.is_dir():
-            raise ValueError(f"the film {file} cannot be written: there is no folder {file.parent}")
         if file.is_dir():
             raise ValueError(f"the film {file} cannot be written: it is a folder")
         try:
+            file.parent.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=file.parent).close()
         except OSError as error:
             raise ValueError(

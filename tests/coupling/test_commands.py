@@ -408,7 +408,7 @@ def test_render_films_an_agent_and_baselines(wake, tmp_path, monkeypatch, capsys
             "render",
             "wake",
             "-o",
-            "film.mp4",
+            "of/wake/film.mp4",
             "--baseline",
             "zero",
             "--baseline",
@@ -430,12 +430,12 @@ def test_render_films_an_agent_and_baselines(wake, tmp_path, monkeypatch, capsys
         "PD controller: ",
     ):
         assert words in out
-    assert (tmp_path / "film.mp4").stat().st_size > 1000
-    assert (tmp_path / "film.gif").stat().st_size > 1000
+    assert (tmp_path / "of" / "wake" / "film.mp4").stat().st_size > 1000
+    assert (tmp_path / "of" / "wake" / "film.gif").stat().st_size > 1000
     monkeypatch.setattr(Policy, "load", None)  # whatever is refused is refused before any work
     for file, words in (
         ("film.avi", "'.avi'"),
-        ("nowhere/film.mp4", "there is no folder nowhere"),
+        ("/proc/nowhere/film.mp4", "cannot be written to /proc/nowhere"),
         ("/proc/a.gif", "/proc"),
     ):
         code, _, err = command(["render", "wake", "-o", file], monkeypatch, capsys)

@@ -97,7 +97,7 @@ def test_every_episode_is_one_of_the_environment(tmp_path):
     [
         ("film.avi", {}, "'.avi'"),
         (["a.gif", "b.gif"], {}, "at most one"),
-        ("nowhere/a.gif", {}, "there is no folder nowhere"),
+        ("/proc/nowhere/a.gif", {}, "cannot be written to /proc/nowhere: No such file"),
         ("/proc/a.gif", {}, "cannot be written to /proc"),
         (".gif/", {}, "suffix ''"),
         ("film.gif", {"actions": 0}, "actions is 0"),

@@ -100,6 +100,11 @@ FACES = np.ones(GRID.padded_shape)
     [
         (lambda: make().advance(np.nan), "duration = nan: it must be a finite number"),
         (lambda: make().advance(np.inf), "duration = inf: it must be a finite number"),
+        (
+            lambda: make().advance(-0.1),
+            "duration = -0.1: it must be a finite number that is not negative",
+        ),
+        (lambda: make(batch=2).advance([0.1, -0.1]), "that is not negative"),
         (lambda: make(batch=3).advance([0.1, 0.2]), r"one for each flow, \(3,\)"),
         (lambda: make().set_velocity(0, FACES * np.nan, FACES), "u is not finite everywhere"),
         (lambda: make().add_velocity(0, 0.0, np.inf), "v is not finite everywhere"),
