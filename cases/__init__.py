@@ -15,6 +15,7 @@ else:
         "CylinderJets": "cylinder_jets",
         "SquareJets": "square_jets",
         "PitchingFoil": "pitching_foil",
+        "BackwardStep": "backward_step",
         "RayleighBenard": "rayleigh_benard",
     }.items():
         gymnasium.register(

@@ -141,18 +141,18 @@ class PitchAcceleration(Actuator):
 
 @dataclass(frozen=True)
 class Blow(Actuator):
-    """Flow rate of two jets: what the first one blows, the second one sucks, so that no fluid is added.
+    """Flow rate of one jet, or of two: what the first one blows, the second one sucks, so that no fluid is added.
 
     Attributes
     ----------
-    jets : (int, int)
+    jets : (int,) or (int, int)
     rate : float
         Flow rate of the first jet at a command of 1, in U D.
     ramp : float
         Time in which it is reached, in a straight line; at once if 0, which the forces answer with a jump.
     """
 
-    jets: tuple[int, int]
+    jets: tuple[int] | tuple[int, int]
     rate: float
     ramp: float = 0.0
     names = ("jet",)
@@ -160,7 +160,7 @@ class Blow(Actuator):
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Let the flow rates approach their targets."""
         jets = list(self.jets)
-        target = self.rate * commands[:, 0] * np.array([1.0, -1.0])
+        target = self.rate * commands[:, 0] * np.array([1.0, -1.0])[: len(jets)]
         way = np.abs(target - simulation.jet_flow_rates[:, jets])
         simulation.target_jet_flow_rates[:, jets] = target
         simulation.jet_ramp_rates[:, jets] = way / self.ramp if self.ramp > 0.0 else np.inf

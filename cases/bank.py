@@ -157,6 +157,7 @@ def recipe_of(simulation: Simulation) -> dict[str, Any]:
         )
     grid, state = simulation.grid, simulation.body_state
     heat = {} if (table := simulation.heat_table) is None else table._asdict()
+    inflows = simulation.inflow_profiles()
     return {
         "grid": (grid.nx, grid.ny, grid.h),
         "sides": asdict(simulation.sides),
@@ -172,6 +173,7 @@ def recipe_of(simulation: Simulation) -> dict[str, Any]:
             "position": state.position, "angle": state.angle, "velocity": state.velocity,
         }),
         "temperature": content_hash(heat),
+        **({"inflows": content_hash(inflows)} if inflows else {}),
     }  # fmt: skip
 
 

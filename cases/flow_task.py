@@ -20,6 +20,7 @@ from cases.sensors import Sensor, each_agent
 from flowsim import Contact, Jet, Sides, Simulation, Temperature
 from flowsim.bodies import Body
 from flowsim.bodies.swimmers import Swimmer
+from flowsim.inflow import Profile
 from flowsim.render.fields import Outline, Scene, outline
 from flowsim.render.units import DIAMETERS, Units
 
@@ -42,6 +43,8 @@ class Flow:
     jets : sequence of Jet
         Slots in the bodies' surfaces.
     temperature : Temperature, optional
+    inflows : mapping
+        Profiles of the velocity by the name of their side, as :meth:`flowsim.Simulation.set_inflow` takes them.
     """
 
     bodies: Sequence[Body] = ()
@@ -50,6 +53,7 @@ class Flow:
     gravity: tuple[float, float] = (0.0, 0.0)
     jets: Sequence[Jet] = ()
     temperature: Temperature | None = None
+    inflows: Mapping[str, Profile] = field(default_factory=dict)
 
 
 class FlowTask(ABC, Generic[OptionsT]):
@@ -224,7 +228,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         """Return the simulation, with all bodies, or with the first ones alone and on the CPU."""
         options, flow = self.options, self._flow
         whole = bodies is None
-        return Simulation(
+        simulation = Simulation(
             options.grid(),
             flow.sides,
             flow.bodies[:bodies],
@@ -243,6 +247,9 @@ class FlowTask(ABC, Generic[OptionsT]):
             backend=options.backend if whole else "cpu",
             threads=options.threads if whole else 1,
         )
+        for side, profile in flow.inflows.items():
+            simulation.set_inflow(side, profile)
+        return simulation
 
     def _bind_sensors(self) -> None:
         first = 0

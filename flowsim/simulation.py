@@ -543,6 +543,19 @@ class Simulation(State):
         where = slice(None) if which.all() else self._index(np.flatnonzero(which).tolist())
         self._write_inflows(where, self.time.tolist())
 
+    def inflow_profiles(self) -> dict[str, FloatArray]:
+        """Return the velocity (u, v) along each side that has been given a profile, by its name, at the present time.
+
+        Returns
+        -------
+        dict of (B, 2, n + 2 G)
+            At the n cells of the side and the G ghost cells at either end.
+        """
+        return {
+            SIDE_NAMES[number]: inflow.at(float(self.time[0]))
+            for number, inflow in self._inflows.items()
+        }
+
     def _add_inflow(self, side: str, profile: Profile) -> None:
         if side not in SIDE_NAMES or getattr(self.sides, side) != "inflow":
             raise ValueError(f"side = {side!r}: only an inflow side has a profile")

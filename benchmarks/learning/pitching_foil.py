@@ -4,8 +4,7 @@
     python benchmarks/learning/pitching_foil.py evaluate   # what cases/baselines.py ships, on test episodes
     python benchmarks/learning/pitching_foil.py page       # the table and the picture of docs/pitching_foil.md
 
-The feedback is that of lift, the lift of the action before, angle and angular velocity. A cross-entropy search plays
-every candidate of a generation in the same episodes for validation, each in a flow of its own. Raw results:
+The feedback is that of lift, the lift of the action before, angle and angular velocity (linear_search.py). Raw results:
 benchmarks/results/pitching_foil/; trainings are of train_seeds.py, in benchmarks/results/pitching_foil_quick.parquet.
 """
 
@@ -20,17 +19,16 @@ from typing import Any
 import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
 from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
+from benchmarks.learning.linear_search import Search, carry_on  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
-from cases.baselines import LinearController  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
@@ -39,52 +37,16 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noq
 
 RESULTS = STUDIES / "pitching_foil"
 TASK, PRESET = "flowsim/PitchingFoil-v0", "quick"
-OBSERVED = (0, 3, 1, 2)
-"""Deviation of C_L, the one of the action before, angle, angular velocity."""
-FIRST, SPREAD = np.array([0.3, 0.0, -0.2, -0.2]), np.array([0.5, 0.5, 0.5, 0.5])
-"""Gains of the first generation: mean and standard deviation."""
-CANDIDATES, ELITE, STARTS, ACTIONS = 12, 4, 2, 60
+SEARCH = Search(
+    TASK,
+    PRESET,
+    observed=(0, 3, 1, 2),
+    mean=(0.3, 0.0, -0.2, -0.2),
+    spread=(0.5, 0.5, 0.5, 0.5),
+    actions=60,
+)
+"""Of the gains of the deviation of C_L, the one of the action before, angle and angular velocity."""
 EPISODES = 10
-
-FloatArray = NDArray[np.float64]
-
-
-def worth(gains: FloatArray, seeds: list[int]) -> FloatArray:
-    """Return the mean return of each candidate over the episodes of the seeds."""
-    envs: Any = gymnasium.make_vec(
-        TASK, num_envs=len(gains) * len(seeds), vectorization_mode="vector_entry_point", preset=PRESET,
-        episode_actions=ACTIONS, autoreset_mode="SameStep",
-    )  # fmt: skip
-    controller = LinearController(OBSERVED, np.repeat(gains, len(seeds), axis=0))
-    observations, _ = envs.reset(seed=seeds * len(gains))
-    total = np.zeros(len(gains) * len(seeds))
-    for _ in range(ACTIONS):
-        observations, rewards, *_ = envs.step(controller(observations))
-        total += rewards
-    envs.close()
-    return total.reshape(len(gains), -1).mean(axis=1)
-
-
-def search(generations: int, file: Path) -> None:
-    """Carry on the search, and keep every generation."""
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"generations": []}
-    for number in range(len(found["generations"]), generations):
-        random = np.random.default_rng(number)
-        last = found["generations"][-1] if number else {"mean": FIRST, "spread": SPREAD}
-        mean, spread = np.array(last["mean"]), np.array(last["spread"])
-        gains = mean + spread * random.standard_normal((CANDIDATES, len(mean)))
-        gains[0] = mean
-        seeds = [episode_seed(Purpose.SELECTION, number, start) for start in range(STARTS)]
-        values = worth(gains, seeds)
-        elite = gains[np.argsort(values)[-ELITE:]]
-        mean, spread = elite.mean(axis=0), 0.7 * elite.std(axis=0) + 0.3 * spread
-        found["generations"].append(
-            {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
-        )
-        found |= provenance() | {"machine": machine(), "preset": PRESET, "observed": OBSERVED}
-        write_atomically(file, json.dumps(found, indent=1).encode())
-        told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
-        print(f"generation {number + 1}: {told}", flush=True)
 
 
 def evaluate(file: Path) -> None:
@@ -180,7 +142,7 @@ def main() -> None:
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
     if options.command == "search":
-        search(options.generations, RESULTS / "search.json")
+        carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
         evaluate(RESULTS / "evaluate.json")
     else:

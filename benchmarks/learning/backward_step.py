@@ -1,0 +1,95 @@
+"""How well does linear feedback calm the flow behind a step? The best gains of a search, and all baselines.
+
+    python benchmarks/learning/backward_step.py search     # resumable; a quarter of an hour of one core
+    python benchmarks/learning/backward_step.py evaluate   # what cases/baselines.py ships, on test episodes
+    python benchmarks/learning/backward_step.py page       # the table of docs/backward_step.md
+
+The feedback is that of velocities ahead of the slot, now and an action before (linear_search.py). Raw results:
+benchmarks/results/backward_step/; trainings are of train_seeds.py, in benchmarks/results/backward_step_quick.parquet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[0] = str(ROOT)
+
+from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
+from benchmarks.learning.linear_search import Search, carry_on  # noqa: E402
+from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import Row, read  # noqa: E402
+from coupling.evaluation.evaluate import baselines_of  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
+from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
+
+RESULTS = STUDIES / "backward_step"
+TASK, PRESET = "flowsim/BackwardStep-v0", "quick"
+NOW = (0, 3, 6, 9)
+"""Velocity along x near the wall and along y in the middle, in each of both columns."""
+SEARCH = Search(
+    TASK, PRESET, observed=(*NOW, *(12 + n for n in NOW)), mean=(0.0,) * 8, spread=(15.0,) * 8, actions=80
+)  # fmt: skip
+EPISODES = 10
+
+
+def evaluate(file: Path) -> None:
+    """Play the test episodes of every baseline."""
+    found: dict[str, Any] = {}
+    with EvaluationPool(TASK, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
+        for name, controller in baselines_of(TASK, {}, EVALUATION_SEED).items():
+            played = pool.play(controller, EPISODES, EVALUATION_SEED, lambda over, actions: None)
+            found[name] = played.summary() | {"returns": played.returns.tolist()}
+            print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
+    kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
+def table(kept: dict[str, Any], trained: list[Row]) -> str:
+    """Return a row for each baseline and one for the trained agents, in Markdown."""
+    zero = kept["found"]["zero"]["mean_return"]
+    lines = [
+        "| controller | return | cost against no control | energy, 1e-3 rho U^2 h^2 | rms flow rate, 1e-3 U h |",
+        "| --- |" + " --: |" * 4,
+    ]
+    rows = {f"`{name}`": result for name, result in kept["found"].items()}
+    if trained:
+        rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
+    for name, result in rows.items():
+        low, high = result["ci95"]
+        energy, rate = (result["measures"][key] for key in ("energy", "flow rate"))
+        change = 100.0 * (result["mean_return"] / zero - 1.0)
+        lines.append(
+            f"| {name} | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | {change:+.0f} % | "
+            f"{1e3 * energy['mean']:.2f} | {1e3 * rate['rms']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("command", choices=("search", "evaluate", "page"))
+    parser.add_argument("--generations", type=int, default=20)
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if options.command == "search":
+        carry_on(SEARCH, options.generations, RESULTS / "search.json")
+    elif options.command == "evaluate":
+        evaluate(RESULTS / "evaluate.json")
+    else:
+        kept = json.loads((RESULTS / "evaluate.json").read_text())
+        trained = read(STUDIES / "backward_step_quick.parquet")
+        page = ROOT / "docs" / "backward_step.md"
+        fill_in(page, "learning/backward_step", "baselines", table(kept, trained))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""A cross-entropy search for the gains of linear feedback in a task with one number of action.
+
+Every candidate of a generation plays the same episodes for validation, each in a flow of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+import cases  # noqa: F401
+from cases.baselines import LinearController
+from coupling.files import write_atomically
+from coupling.origin import machine, provenance
+from rl_agent.rollout.seeds import Purpose, episode_seed
+
+CANDIDATES, ELITE, STARTS = 12, 4, 2
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched.
+
+    Attributes
+    ----------
+    task, preset : str
+    observed : tuple of int
+        Numbers of the observations that are fed back.
+    mean, spread : tuple of float
+        Gains of the first generation: mean and standard deviation.
+    actions : int
+        Of an episode.
+    """
+
+    task: str
+    preset: str
+    observed: tuple[int, ...]
+    mean: tuple[float, ...]
+    spread: tuple[float, ...]
+    actions: int
+
+
+def worth(search: Search, gains: FloatArray, seeds: list[int]) -> FloatArray:
+    """Return the mean return of each candidate over the episodes of the seeds."""
+    envs: Any = gymnasium.make_vec(
+        search.task, num_envs=len(gains) * len(seeds), vectorization_mode="vector_entry_point", preset=search.preset,
+        episode_actions=search.actions, autoreset_mode="SameStep",
+    )  # fmt: skip
+    controller = LinearController(search.observed, np.repeat(gains, len(seeds), axis=0))
+    observations, _ = envs.reset(seed=seeds * len(gains))
+    total = np.zeros(len(gains) * len(seeds))
+    for _ in range(search.actions):
+        observations, rewards, *_ = envs.step(controller(observations))
+        total += rewards
+    envs.close()
+    return total.reshape(len(gains), -1).mean(axis=1)
+
+
+def carry_on(search: Search, generations: int, file: Path) -> None:
+    """Carry on a search, and keep every generation."""
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"generations": []}
+    for number in range(len(found["generations"]), generations):
+        random = np.random.default_rng(number)
+        last = found["generations"][-1] if number else vars(search)
+        mean, spread = np.array(last["mean"]), np.array(last["spread"])
+        gains = mean + spread * random.standard_normal((CANDIDATES, len(mean)))
+        gains[0] = mean
+        seeds = [episode_seed(Purpose.SELECTION, number, start) for start in range(STARTS)]
+        values = worth(search, gains, seeds)
+        elite = gains[np.argsort(values)[-ELITE:]]
+        mean, spread = elite.mean(axis=0), 0.7 * elite.std(axis=0) + 0.3 * spread
+        found["generations"].append(
+            {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
+        )
+        found |= provenance() | {
+            "machine": machine(), "preset": search.preset, "observed": search.observed
+        }  # fmt: skip
+        write_atomically(file, json.dumps(found, indent=1).encode())
+        told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
+        print(f"generation {number + 1}: {told}", flush=True)

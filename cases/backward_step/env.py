@@ -1,0 +1,274 @@
+"""flowsim/BackwardStep-v0: a jet ahead of a backward-facing step calms the flow behind it, which amplifies noise.
+
+Units: the height h of the step, the peak velocity U of the inflow, T = h/U, density of the fluid 1. "D" of options and
+messages is h.
+
+Where the numbers come from
+---------------------------
+1.  The flow: Boujo & Gallaire (2015, J. Fluid Mech. 762) as HydroGym's environment "Step" has it: a channel that
+    widens from h to 2 h, a parabolic inflow of peak velocity U, Re = U h/nu = 600. It is stable, but amplifies
+    disturbances.
+2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge. HydroGym's profile is a
+    cubic whose flow rate is at most 0.0156 U h; ours is a parabola, whose flow rate is at most an eighth of that:
+    random commands of this size already triple the energy.
+3.  Noise comes in two heights of the step ahead of the edge, in the middle of the channel, 0.2 h wide. HydroGym's is a
+    random force, filtered with a time of 0.1 h/U.
+4.  What is to be small: the kinetic energy of the deviation from the steady flow.
+
+Ours
+----
+1.  The channel begins 3 h ahead of the edge and ends 25 h behind it (HydroGym: 5 and 50 h).
+2.  At the beginning of each action noise is an impulse, free of divergence, whose speed is normally distributed with
+    the standard deviation `noise_speed`. All of an episode are drawn when it starts; those of training, validation and
+    test come from other seeds.
+3.  `sensors`: "upstream", the velocity at six points between the noise and the slot; "shear", the slope of the velocity
+    at the lower wall near the end of the lower bubble, where HydroGym measures it. What is observed is the deviation
+    from the steady flow, of the last `past` actions. What the latter sense has been amplified before, so that the jet
+    comes too late for it.
+4.  The energy is taken at the end of an action, and over the first `energy_length` of the wide channel: a disturbance
+    needs some 60 h/U from the edge to the outlet.
+5.  Every episode starts from the steady flow, and noise fills the channel from upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from cases.actuators import Actuator, Blow
+from cases.bank import Development
+from cases.flow_env import FlowEnv, FlowVectorEnv
+from cases.flow_task import Flow, FlowTask
+from cases.loads import FloatArray
+from cases.options import FlowOptions
+from cases.sensors import VELOCITY_LIMIT, Computed, History, PastActions, Probes, Sensor
+from flowsim import Jet, Sides, Simulation, polygon
+from flowsim.grid import GHOSTS
+from flowsim.render.units import units_of
+
+INLET, OUTLET, HEIGHT = 3.0, 25.0, 2.0
+"""Length of the channel before and behind the edge, and its height there."""
+SLOT = 0.7
+NOISE = (INLET - 2.0, 1.5)
+NOISE_SIZE = 0.2
+UPSTREAM = tuple((INLET + x, 1.0 + y) for x in (-1.25, -0.75) for y in (0.2, 0.5, 0.8))
+SHEAR = tuple(INLET + x for x in (11.8, 11.9, 12.0, 12.1, 12.2))
+DEVELOPMENT = Development(time=900.0, snapshots=1, spacing=1.0, push=0.0)
+"""The bubbles grow slowly: what is left of the approach falls by a factor e in some 120 h/U."""
+
+
+class BackwardStepOptions(FlowOptions):
+    """Options of flowsim/BackwardStep-v0; their defaults are those of the preset `quick`."""
+
+    reynolds: float = Field(600.0, gt=0.0, description="U h / nu")
+    cfl: float | None = Field(
+        0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
+    )
+    cells_per_diameter: float = Field(20.0, ge=4.0, description="cells per height of the step")
+    episode_actions: int = Field(120, ge=1, description="actions until an episode is truncated")
+    action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
+    flow_rate: float = Field(
+        0.002, gt=0.0, le=0.5, description="of the jet at a command of 1, in U h"
+    )
+    noise_speed: float = Field(
+        0.05, ge=0.0, le=1.0, description="standard deviation of the impulses of noise, in U"
+    )
+    sensors: Literal["upstream", "shear"] = "upstream"
+    past: int = Field(3, ge=1, le=50, description="how many measurements and actions are observed")
+    energy_length: float = Field(
+        15.0, gt=0.0, le=OUTLET, description="of the channel over which the energy is taken, in h"
+    )
+    energy_reference: float = Field(
+        0.01, gt=0.0, description="energy that costs 1, in rho U^2 h^2: that without control"
+    )
+    effort_weight: float = Field(
+        0.01, ge=0.0, description="weight of the square of the action in the reward"
+    )
+
+    def box(self) -> tuple[float, float]:
+        """Return width and height of the box in h."""
+        return (INLET + OUTLET, HEIGHT)
+
+
+class BackwardStep(FlowTask[BackwardStepOptions]):
+    """The task; its only body is the step."""
+
+    options_class = BackwardStepOptions
+    folder = Path(__file__).parent
+    units = units_of("h")
+
+    def __init__(self, options: BackwardStepOptions, batch: int) -> None:
+        super().__init__(options, batch)
+        self.memory["noise"] = np.zeros((batch, options.episode_actions))
+        self.memory["played"] = np.zeros(batch, np.int64)
+        self._impulse = impulse(self.simulation)
+        assert self._bank is not None
+        self.simulation.restore_states([0], self._bank, [0])
+        self.simulation.settle(np.arange(batch) == 0)  # as at the start of an episode
+        self._steady = [values[0].copy() for values in self._velocity()]
+        self._calm = self._sense()[0].copy()
+
+    def flow(self) -> Flow:
+        """Return the channel, the lower half of whose inlet is solid."""
+        x, y = 0.5 * INLET, 0.25 * HEIGHT
+        step = polygon([(-x, -y), (x, -y), (x, y), (-x, y)], center=(x, y))
+        return Flow(
+            bodies=[step],
+            sides=Sides("inflow", "outflow", "no_slip", "no_slip"),
+            stream=(1.0 / 3.0, 0.0),
+            jets=[Jet(point=(x - 0.5 * SLOT, y), width=SLOT, profile="parabolic")],
+            inflows={"left": lambda s: 4.0 * np.maximum(s - 1.0, 0.0) * np.maximum(2.0 - s, 0.0)},
+        )
+
+    @property
+    def development(self) -> Development:
+        """Every episode starts from the steady flow."""
+        return DEVELOPMENT
+
+    def disturb(self, simulation: Simulation) -> None:
+        """Leave it alone: the flow is to become steady."""
+
+    def actuators(self) -> Sequence[Actuator]:
+        """Return the jet, which gets to its flow rate within the action."""
+        return [Blow((0,), rate=self.options.flow_rate, ramp=self.options.action_time)]
+
+    def sensors(self) -> Sequence[Sensor]:
+        """Return the last deviations from the steady flow, and the last actions."""
+        h, upstream = 1.0 / self.options.cells_per_diameter, self.options.sensors == "upstream"
+        # the velocity at the wall is zero, so that in the middle of the first cell it tells the slope
+        self._probes = Probes(UPSTREAM if upstream else [(x, 0.5 * h) for x in SHEAR])
+        size = 2 * len(UPSTREAM) if upstream else len(SHEAR)
+        felt = Computed(self._deviation, [VELOCITY_LIMIT] * size)
+        return [History(felt, self.options.past), PastActions(self.options.past)]
+
+    def _sense(self) -> FloatArray:
+        """Return the velocities at the points upstream, or du/dy at the lower wall, shape (B, size)."""
+        points = self._probes.places(0)
+        points = np.broadcast_to(points, (self.batch, *points.shape))
+        velocity = self.simulation.sample_velocity(points)
+        if self.options.sensors == "upstream":
+            return velocity.reshape(self.batch, -1)
+        return np.asarray(velocity[..., 0] / points[..., 1])
+
+    def _deviation(self) -> FloatArray:
+        return self._sense() - self._calm
+
+    # --- noise --------------------------------------------------------------------------------------------------
+
+    def draw(self, generator: np.random.Generator) -> FloatArray:
+        """Return the speed of the impulse at the beginning of every action."""
+        options = self.options
+        return options.noise_speed * generator.standard_normal(options.episode_actions)
+
+    def place(self, index: int, drawn: FloatArray) -> None:
+        """Note the noise of an episode."""
+        self.memory["noise"][index], self.memory["played"][index] = drawn, 0
+
+    def actuate(self, commands: FloatArray) -> None:
+        """Do what the commands say, and let the noise of this action come in."""
+        super().actuate(commands)
+        played, noise = self.memory["played"], self.memory["noise"]
+        u, v = self._impulse
+        for b in np.flatnonzero(played < noise.shape[1]).tolist():
+            if (speed := float(noise[b, played[b]])) != 0.0:
+                self.simulation.add_velocity(b, speed * u, speed * v)
+        played += 1
+
+    # --- what it is worth ---------------------------------------------------------------------------------------
+
+    def _velocity(self) -> list[FloatArray]:
+        """Return u and v on the faces of the channel behind the edge whose energy counts, (B, nx, ny)."""
+        simulation, per_height = self.simulation, self.options.cells_per_diameter
+        first = GHOSTS + round(INLET * per_height)
+        length = slice(first, first + round(self.options.energy_length * per_height))
+        inside = (slice(None), length, slice(GHOSTS, -GHOSTS))
+        fields = (simulation.u, simulation.v)
+        return [np.asarray(simulation.to_host(field)[inside], np.float64) for field in fields]
+
+    def energy(self) -> FloatArray:
+        """Return the kinetic energy of the deviation from the steady flow, (B,), in rho U^2 h^2."""
+        cell, total = self.simulation.grid.h**2, np.zeros(self.batch)
+        for now, steady in zip(self._velocity(), self._steady, strict=True):
+            for b in range(
+                self.batch
+            ):  # sums of single flows and of a batch are the same to the bit
+                total[b] += 0.5 * cell * np.sum((now[b] - steady) ** 2)
+        return total
+
+    def reward(self, commands: FloatArray) -> FloatArray:
+        """Return less the energy over its reference and, weighted, the square of the action."""
+        options = self.options
+        cost = (
+            self.energy() / options.energy_reference + options.effort_weight * commands[:, 0] ** 2
+        )
+        return np.asarray(-cost)
+
+    def measures(self) -> Mapping[str, FloatArray]:
+        """Return the energy of the deviation, and the flow rate of the jet."""
+        return {"energy": self.energy(), "flow rate": self.simulation.jet_flow_rates[:, 0].copy()}
+
+
+def impulse(simulation: Simulation) -> tuple[FloatArray, FloatArray]:
+    """Return the velocity (u, v) of an impulse of noise of speed 1, without divergence on the grid.
+
+    It is a jet upwards in the middle, with its return flow: v = (1 - x^2 / l^2) exp(-r^2 / (2 l^2)), l = 0.2 h.
+    """
+    h, (x0, y0) = simulation.grid.h, NOISE
+
+    def stream(x: FloatArray, y: FloatArray) -> FloatArray:
+        square = ((x - x0) ** 2 + (y - y0) ** 2) / (2.0 * NOISE_SIZE**2)
+        return np.asarray(-(x - x0) * np.exp(-square))
+
+    ux, uy = simulation.grid.u_faces()
+    vx, vy = simulation.grid.v_faces()
+    u = (stream(ux, uy + 0.5 * h) - stream(ux, uy - 0.5 * h)) / h
+    v = -(stream(vx + 0.5 * h, vy) - stream(vx - 0.5 * h, vy)) / h
+    return u, v
+
+
+class BackwardStepEnv(FlowEnv):
+    """flowsim/BackwardStep-v0: a jet ahead of a backward-facing step calms the flow behind it, which amplifies noise.
+
+    Lengths are in the height h of the step, velocities in the peak velocity U of the inflow, times in h/U; rho is the
+    density of the fluid. x runs along the stream and y upwards; Re = U h/nu = 600.
+
+    Observation, float32 of shape (39,): deviations from the steady flow at six points ahead of the slot, two columns
+    of three.
+
+    | index | what | unit | bound |
+    | --- | --- | --- | --- |
+    | 0 to 11 | velocity x and y at each point at the end of the last action | U | 50 |
+    | 12 to 35 | the same of the action before, and of the one before that | U | 50 |
+    | 36 to 38 | the last three actions | | 1 |
+
+    With `sensors`: "shear" the slopes du/dy at five points of the lower wall, in U/h, take the places of the
+    velocities.
+
+    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the jet, 0.002 U h at 1, which is reached
+    in a straight line within h/U; negative values suck.
+
+    Reward of an action: less the energy of the deviation at its end over `energy_reference`, less `effort_weight` times
+    the square of the action.
+
+    An episode starts from the steady flow; an impulse of noise comes with every action. It is truncated after 120
+    actions, 120 h/U.
+
+    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
+    `default`: a finer grid). Options: the fields of `BackwardStepOptions`. Contents of `info`: `FlowEnv`.
+    """
+
+    task_class = BackwardStep
+
+
+class BackwardStepVectorEnv(FlowVectorEnv):
+    """flowsim/BackwardStep-v0, a batch of flows in one simulation.
+
+    Observations (num_envs, 39), actions (num_envs, 1), rewards and options are those of `BackwardStepEnv`; how
+    episodes start again: `FlowVectorEnv`.
+    """
+
+    task_class = BackwardStep

@@ -1,0 +1,185 @@
+"""The backward-facing step: rules of Gymnasium, the steady flow, noise, sensors, reward, restarts, presets."""
+
+import warnings
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+from cases.backward_step import env as step
+from cases.options import preset_names
+from rl_agent.rollout.seeds import Purpose, episode_seed
+
+TASK = "flowsim/BackwardStep-v0"
+TINY = {"cells_per_diameter": 8}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_development():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "DEVELOPMENT", replace(step.DEVELOPMENT, time=10.0))
+        yield
+
+
+def make(**options):
+    return gymnasium.make(TASK, **(TINY | options)).unwrapped
+
+
+def test_the_rules_of_gymnasium():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(make())
+
+
+def test_a_batch_equals_single_ones_to_the_bit_noise_included():
+    batch = gymnasium.make_vec(
+        TASK, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **TINY, episode_actions=4
+    )
+    singles = [make(episode_actions=4) for _ in range(2)]
+    seen, _ = batch.reset(seed=[4, 2**31])
+    for n, seed in enumerate((4, 2**31)):
+        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
+    random = np.random.default_rng(3)
+    for _ in range(6):
+        actions = random.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
+        seen, rewards, _, truncated, infos = batch.step(actions)
+        for n, env in enumerate(singles):
+            observation, reward, _, over, _ = env.step(actions[n])
+            assert (rewards[n], truncated[n]) == (reward, over)
+            if over:
+                np.testing.assert_array_equal(infos["final_obs"][n], observation)
+                observation, _ = env.reset()
+            np.testing.assert_array_equal(seen[n], observation)
+    assert (batch.unwrapped.task.memory["noise"] != 0.0).all()
+
+
+def test_a_saved_environment_goes_on_with_the_same_noise():
+    env, other = make(), make()
+    env.reset(seed=5)
+    for _ in range(3):
+        env.step(np.array([0.4], np.float32))
+    other.set_state(env.get_state())
+    for _ in range(5):
+        one, two = (each.step(np.array([-0.2], np.float32)) for each in (env, other))
+        np.testing.assert_array_equal(one[0], two[0])
+        assert one[1] == two[1]
+
+
+def test_noise_is_normal_white_and_differs_between_purposes():
+    task = make(episode_actions=4000, noise_speed=0.1).task
+    drawn = [
+        task.draw(gymnasium.utils.seeding.np_random(episode_seed(purpose, 0, 0))[0])
+        for purpose in Purpose
+    ]
+    for noise in drawn:
+        assert noise.mean() == pytest.approx(0.0, abs=0.005)
+        assert noise.std() == pytest.approx(0.1, rel=0.05)
+        assert abs((noise[1:] * noise[:-1]).mean()) < 0.06 * 0.1**2
+    assert all((drawn[0] != other).any() for other in drawn[1:])
+
+
+def test_an_impulse_has_no_divergence_and_is_as_fast_as_it_says():
+    env = make(cells_per_diameter=20, dtype="float64", noise_speed=0.0)
+    env.reset(seed=0)
+    sim = env.task.simulation
+    before, (u, v) = sim.max_divergence()[0], (sim.u.copy(), sim.v.copy())
+    for part, out in zip(step.impulse(sim), (0, 1), strict=True):
+        assert part.shape == (sim.u, sim.v)[out].shape[1:]
+    du, dv = (0.3 * part for part in step.impulse(sim))
+    sim.add_velocity(0, du, dv)
+    assert sim.max_divergence()[0] == pytest.approx(before, abs=1e-12)
+    x, y = sim.grid.v_faces()
+    middle = np.argmin((x - step.NOISE[0]) ** 2 + (y - step.NOISE[1]) ** 2)
+    assert (sim.v - v)[0].ravel()[middle] == pytest.approx(0.3, rel=0.05)
+    # hardly anything of it is at the walls of the inlet, at the inflow or over the slot
+    away = (y <= 1.0) | (y >= 2.0) | (x < 0.1) | (x > 2.0)
+    assert np.abs((sim.v - v)[0][away]).max() < 0.3 * 0.05
+    below = np.broadcast_to(sim.grid.u_faces()[1] < 1.0, u[0].shape)
+    assert np.abs((sim.u - u)[0][below]).max() < 0.3 * 0.1
+
+
+def test_fluid_enters_above_the_step_as_a_parabola_and_leaves_in_the_same_amount():
+    env = make(cells_per_diameter=16, noise_speed=0.0)
+    env.reset(seed=0)
+    sim = env.task.simulation
+    h = sim.grid.h
+    u = np.asarray(sim.u[0], float)
+    inside = slice(step.GHOSTS, -step.GHOSTS)
+    entering = u[step.GHOSTS, inside]
+    y = (np.arange(32) + 0.5) * h
+    np.testing.assert_allclose(
+        entering, np.where(y > 1.0, 4.0 * (y - 1.0) * (2.0 - y), 0.0), atol=1e-6
+    )
+    # all of it passes the slot, the edge and the outlet
+    for x in (2.6, 3.0, 15.0, 27.0):
+        assert u[step.GHOSTS + round(x / h), inside].sum() * h == pytest.approx(
+            entering.sum() * h, rel=2e-3
+        )
+    over, under = (u[step.GHOSTS + round(2.0 / h), inside][y > 1.0], u[step.GHOSTS + 20, inside])
+    assert over.max() == pytest.approx(1.0, abs=0.05)
+    assert np.abs(under[y < 0.9]).max() < 0.02
+
+
+def test_without_noise_and_jet_nothing_is_felt_and_nothing_is_paid():
+    # of a flow that has come to rest, which this coarse one is after 10 h/U only nearly
+    for sensors in ("upstream", "shear"):
+        env = make(noise_speed=0.0, sensors=sensors)
+        seen, _ = env.reset(seed=1)
+        assert np.abs(seen).max() < 1e-6
+        assert env.task.energy()[0] == 0.0
+    quiet = make(noise_speed=0.0, past=1)
+    quiet.reset(seed=1)
+    seen, _, *_, info = quiet.step(np.zeros(1, np.float32))
+    loud = make(noise_speed=0.2, past=1)
+    loud.reset(seed=1)
+    heard, _, *_, noisy = loud.step(np.zeros(1, np.float32))
+    assert np.abs(heard).max() > 10.0 * np.abs(seen).max()
+    assert noisy["measures"]["energy"] > 0.0
+    assert info["measures"]["flow rate"] == 0.0
+
+
+def test_what_a_jet_does_is_felt_behind_the_edge_and_hardly_upstream():
+    felt, behind = {}, {}
+    for command in (0.0, 1.0):
+        env = make(noise_speed=0.0, past=1, flow_rate=0.05, cells_per_diameter=16)
+        env.reset(seed=1)
+        env.step(np.array([command], np.float32))
+        felt[command] = env.step(np.array([0.0], np.float32))[0][:-1]
+        places = np.array([[[step.INLET + x, 1.2] for x in (0.2, 0.5, 0.8)]])
+        behind[command] = env.task.simulation.sample_velocity(places)
+    upstream = np.abs(felt[1.0] - felt[0.0])
+    assert upstream[:6].max() < upstream[6:].max() < 0.03  # where the pressure reaches
+    assert np.abs(behind[1.0] - behind[0.0]).max() > upstream.max()
+
+
+def test_the_jet_has_the_flow_rate_of_its_command_within_an_action():
+    env = make(flow_rate=0.01)
+    env.reset(seed=1)
+    for command in (1.0, -0.5):
+        *_, info = env.step(np.array([command], np.float32))
+        assert info["measures"]["flow rate"] == pytest.approx(0.01 * command)
+
+
+def test_the_reward_is_the_energy_by_its_definition_and_the_price_of_the_action():
+    env = make(energy_reference=0.02, effort_weight=0.5, energy_length=10.0, noise_speed=0.2)
+    env.reset(seed=1)
+    sim, n = env.task.simulation, 8
+    first = step.GHOSTS + 3 * n
+    window = (0, slice(first, first + 10 * n), slice(step.GHOSTS, -step.GHOSTS))
+    before = [np.array(field[window], float) for field in (sim.u, sim.v)]
+    for _ in range(6):
+        _, reward, *_, info = env.step(np.array([0.4], np.float32))
+    after = [np.array(field[window], float) for field in (sim.u, sim.v)]
+    energy = sum(0.5 * ((b - a) ** 2).sum() / n**2 for a, b in zip(before, after, strict=True))
+    assert energy > 0.0
+    assert info["measures"]["energy"] == pytest.approx(energy, rel=1e-6)
+    assert reward == pytest.approx(-energy / 0.02 - 0.5 * 0.16, rel=1e-5)
+
+
+def test_presets_are_of_the_task():
+    for preset in preset_names(step.BackwardStep.folder):
+        env = gymnasium.make(TASK, preset=preset, **TINY)
+        assert env.reset(seed=0)[0] in env.observation_space
