@@ -24,6 +24,7 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "cylinder_jets/quick": ("flowsim/CylinderJets-v0", {"preset": "quick"}),
     "square_jets/quick": ("flowsim/SquareJets-v0", {"preset": "quick"}),
     "pitching_foil/quick": ("flowsim/PitchingFoil-v0", {"preset": "quick"}),
+    "backward_step/quick": ("flowsim/BackwardStep-v0", {"preset": "quick"}),
 }
 ONLY_FULL = {
     "elliptical_swimmer/default",
@@ -33,6 +34,7 @@ ONLY_FULL = {
     "cylinder_jets/quick",
     "square_jets/quick",
     "pitching_foil/quick",
+    "backward_step/quick",
 }
 AGENTS = 24
 EFFORT = 0.1

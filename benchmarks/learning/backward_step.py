@@ -34,8 +34,10 @@ RESULTS = STUDIES / "backward_step"
 TASK, PRESET = "flowsim/BackwardStep-v0", "quick"
 NOW = (0, 3, 6, 9)
 """Velocity along x near the wall and along y in the middle, in each of both columns."""
+SENSED = 19
+"""Numbers of an action's measurements."""
 SEARCH = Search(
-    TASK, PRESET, observed=(*NOW, *(12 + n for n in NOW)), mean=(0.0,) * 8, spread=(15.0,) * 8, actions=80
+    TASK, PRESET, observed=(*NOW, *(SENSED + n for n in NOW)), mean=(0.0,) * 8, spread=(15.0,) * 8, actions=80
 )  # fmt: skip
 EPISODES = 10
 

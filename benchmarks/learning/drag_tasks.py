@@ -65,6 +65,10 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
         "SAC, base": ("quick", ("agent.algorithm=sac",)),
         "SAC, base, 27 frames": ("quick", ("agent.algorithm=sac", "env_options.frames=27")),
         "V-RACER, base, 27 frames": ("quick", ("env_options.frames=27",)),
+        "V-RACER, 4 base, 6 frames": (
+            "quick",
+            ("env_options.base_pressures=4", "env_options.frames=6"),
+        ),
         "V-RACER, LSTM that carries its state, base": (
             "quick",
             (

@@ -9,8 +9,8 @@ Where the numbers come from
     widens from h to 2 h, a parabolic inflow of peak velocity U, Re = U h/nu = 600. It is stable, but amplifies
     disturbances.
 2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge. HydroGym's profile is a
-    cubic whose flow rate is at most 0.0156 U h; ours is a parabola, whose flow rate is at most an eighth of that:
-    random commands of this size already triple the energy.
+    cubic whose flow rate is at most 0.0156 U h; ours is a parabola, whose flow rate is at most a sixteenth of that:
+    waves of this size are as strong as those of the noise.
 3.  Noise comes in two heights of the step ahead of the edge, in the middle of the channel, 0.2 h wide. HydroGym's is a
     random force, filtered with a time of 0.1 h/U.
 4.  What is to be small: the kinetic energy of the deviation from the steady flow.
@@ -21,10 +21,10 @@ Ours
 2.  At the beginning of each action noise is an impulse, free of divergence, whose speed is normally distributed with
     the standard deviation `noise_speed`. All of an episode are drawn when it starts; those of training, validation and
     test come from other seeds.
-3.  `sensors`: "upstream", the velocity at six points between the noise and the slot; "shear", the slope of the velocity
-    at the lower wall near the end of the lower bubble, where HydroGym measures it. What is observed is the deviation
-    from the steady flow, of the last `past` actions. What the latter sense has been amplified before, so that the jet
-    comes too late for it.
+3.  `sensors`: "upstream", the velocity at six points between the noise and the slot; "both", with them the slope of the
+    velocity at seven points of the lower wall, from which the energy to come can be told; "shear", that slope near the
+    end of the lower bubble alone, where HydroGym measures it. What is observed is the deviation from the steady flow,
+    of the last `past` actions. What the wall tells has been amplified before, so that the jet comes too late for it.
 4.  The energy is taken at the end of an action, and over the first `energy_length` of the wide channel: a disturbance
     needs some 60 h/U from the edge to the outlet.
 5.  Every episode starts from the steady flow, and noise fills the channel from upstream.
@@ -56,7 +56,12 @@ SLOT = 0.7
 NOISE = (INLET - 2.0, 1.5)
 NOISE_SIZE = 0.2
 UPSTREAM = tuple((INLET + x, 1.0 + y) for x in (-1.25, -0.75) for y in (0.2, 0.5, 0.8))
-SHEAR = tuple(INLET + x for x in (11.8, 11.9, 12.0, 12.1, 12.2))
+WALL = {
+    "upstream": (),
+    "both": (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0),
+    "shear": (11.8, 11.9, 12.0, 12.1, 12.2),
+}
+"""Where du/dy is sensed at the lower wall, behind the edge, by `sensors`."""
 DEVELOPMENT = Development(time=900.0, snapshots=1, spacing=1.0, push=0.0)
 """The bubbles grow slowly: what is left of the approach falls by a factor e in some 120 h/U."""
 
@@ -72,18 +77,18 @@ class BackwardStepOptions(FlowOptions):
     episode_actions: int = Field(120, ge=1, description="actions until an episode is truncated")
     action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
     flow_rate: float = Field(
-        0.002, gt=0.0, le=0.5, description="of the jet at a command of 1, in U h"
+        0.001, gt=0.0, le=0.5, description="of the jet at a command of 1, in U h"
     )
     noise_speed: float = Field(
         0.05, ge=0.0, le=1.0, description="standard deviation of the impulses of noise, in U"
     )
-    sensors: Literal["upstream", "shear"] = "upstream"
+    sensors: Literal["upstream", "shear", "both"] = "both"
     past: int = Field(3, ge=1, le=50, description="how many measurements and actions are observed")
     energy_length: float = Field(
-        15.0, gt=0.0, le=OUTLET, description="of the channel over which the energy is taken, in h"
+        10.0, gt=0.0, le=OUTLET, description="of the channel over which the energy is taken, in h"
     )
     energy_reference: float = Field(
-        0.01, gt=0.0, description="energy that costs 1, in rho U^2 h^2: that without control"
+        0.001, gt=0.0, description="energy that costs 1, in rho U^2 h^2: that without control"
     )
     effort_weight: float = Field(
         0.01, ge=0.0, description="weight of the square of the action in the reward"
@@ -138,21 +143,21 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
 
     def sensors(self) -> Sequence[Sensor]:
         """Return the last deviations from the steady flow, and the last actions."""
-        h, upstream = 1.0 / self.options.cells_per_diameter, self.options.sensors == "upstream"
         # the velocity at the wall is zero, so that in the middle of the first cell it tells the slope
-        self._probes = Probes(UPSTREAM if upstream else [(x, 0.5 * h) for x in SHEAR])
-        size = 2 * len(UPSTREAM) if upstream else len(SHEAR)
-        felt = Computed(self._deviation, [VELOCITY_LIMIT] * size)
+        height = 0.5 / self.options.cells_per_diameter
+        upstream = UPSTREAM if self.options.sensors != "shear" else ()
+        wall = [(INLET + x, height) for x in WALL[self.options.sensors]]
+        self._upstream, self._probes = len(upstream), Probes([*upstream, *wall])
+        felt = Computed(self._deviation, [VELOCITY_LIMIT] * (2 * len(upstream) + len(wall)))
         return [History(felt, self.options.past), PastActions(self.options.past)]
 
     def _sense(self) -> FloatArray:
-        """Return the velocities at the points upstream, or du/dy at the lower wall, shape (B, size)."""
+        """Return the velocities at the points upstream and du/dy at those of the lower wall, shape (B, size)."""
         points = self._probes.places(0)
         points = np.broadcast_to(points, (self.batch, *points.shape))
-        velocity = self.simulation.sample_velocity(points)
-        if self.options.sensors == "upstream":
-            return velocity.reshape(self.batch, -1)
-        return np.asarray(velocity[..., 0] / points[..., 1])
+        velocity, n = self.simulation.sample_velocity(points), self._upstream
+        slopes = velocity[:, n:, 0] / points[:, n:, 1]
+        return np.concatenate([velocity[:, :n].reshape(self.batch, -1), slopes], axis=1)
 
     def _deviation(self) -> FloatArray:
         return self._sense() - self._calm
@@ -236,19 +241,19 @@ class BackwardStepEnv(FlowEnv):
     Lengths are in the height h of the step, velocities in the peak velocity U of the inflow, times in h/U; rho is the
     density of the fluid. x runs along the stream and y upwards; Re = U h/nu = 600.
 
-    Observation, float32 of shape (39,): deviations from the steady flow at six points ahead of the slot, two columns
-    of three.
+    Observation, float32 of shape (60,): deviations from the steady flow at six points ahead of the slot, two columns
+    of three, and at seven points of the lower wall, 2 to 14 h behind the edge.
 
     | index | what | unit | bound |
     | --- | --- | --- | --- |
     | 0 to 11 | velocity x and y at each point at the end of the last action | U | 50 |
-    | 12 to 35 | the same of the action before, and of the one before that | U | 50 |
-    | 36 to 38 | the last three actions | | 1 |
+    | 12 to 18 | du/dy at each point of the wall at that time | U/h | 50 |
+    | 19 to 56 | the same of the action before, and of the one before that | | 50 |
+    | 57 to 59 | the last three actions | | 1 |
 
-    With `sensors`: "shear" the slopes du/dy at five points of the lower wall, in U/h, take the places of the
-    velocities.
+    `sensors`: "upstream" leaves out the wall, "shear" has five points of the wall, 11.8 to 12.2 h behind the edge.
 
-    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the jet, 0.002 U h at 1, which is reached
+    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the jet, 0.001 U h at 1, which is reached
     in a straight line within h/U; negative values suck.
 
     Reward of an action: less the energy of the deviation at its end over `energy_reference`, less `effort_weight` times
@@ -267,7 +272,7 @@ class BackwardStepEnv(FlowEnv):
 class BackwardStepVectorEnv(FlowVectorEnv):
     """flowsim/BackwardStep-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 39), actions (num_envs, 1), rewards and options are those of `BackwardStepEnv`; how
+    Observations (num_envs, 60), actions (num_envs, 1), rewards and options are those of `BackwardStepEnv`; how
     episodes start again: `FlowVectorEnv`.
     """
 

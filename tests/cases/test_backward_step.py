@@ -125,7 +125,7 @@ def test_fluid_enters_above_the_step_as_a_parabola_and_leaves_in_the_same_amount
 
 def test_without_noise_and_jet_nothing_is_felt_and_nothing_is_paid():
     # of a flow that has come to rest, which this coarse one is after 10 h/U only nearly
-    for sensors in ("upstream", "shear"):
+    for sensors in ("upstream", "both", "shear"):
         env = make(noise_speed=0.0, sensors=sensors)
         seen, _ = env.reset(seed=1)
         assert np.abs(seen).max() < 1e-6
@@ -144,7 +144,9 @@ def test_without_noise_and_jet_nothing_is_felt_and_nothing_is_paid():
 def test_what_a_jet_does_is_felt_behind_the_edge_and_hardly_upstream():
     felt, behind = {}, {}
     for command in (0.0, 1.0):
-        env = make(noise_speed=0.0, past=1, flow_rate=0.05, cells_per_diameter=16)
+        env = make(
+            noise_speed=0.0, past=1, flow_rate=0.05, cells_per_diameter=16, sensors="upstream"
+        )
         env.reset(seed=1)
         env.step(np.array([command], np.float32))
         felt[command] = env.step(np.array([0.0], np.float32))[0][:-1]

@@ -179,6 +179,7 @@ TAKE_WHAT_FITS = {
     "rotating_cylinder",
     "fluidic_pinball",
     "pitching_foil",
+    "backward_step",
     "rayleigh_benard",
 }
 """Tasks whose presets name an algorithm and take the settings that fit the length of the run."""
