@@ -130,10 +130,10 @@ def test_without_noise_and_jet_nothing_is_felt_and_nothing_is_paid():
         seen, _ = env.reset(seed=1)
         assert np.abs(seen).max() < 1e-6
         assert env.task.energy()[0] == 0.0
-    quiet = make(noise_speed=0.0, past=1)
+    quiet = make(noise_speed=0.0, past=1, sensors="upstream")
     quiet.reset(seed=1)
     seen, _, *_, info = quiet.step(np.zeros(1, np.float32))
-    loud = make(noise_speed=0.2, past=1)
+    loud = make(noise_speed=0.2, past=1, sensors="upstream")
     loud.reset(seed=1)
     heard, _, *_, noisy = loud.step(np.zeros(1, np.float32))
     assert np.abs(heard).max() > 10.0 * np.abs(seen).max()
