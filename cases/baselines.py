@@ -300,6 +300,13 @@ NAMED: dict[str, dict[str, Controller]] = {
         # of the lift that lets the angle return, from a cross-entropy search (benchmarks/learning/pitching_foil.py)
         "linear_feedback": LinearController((0, 3, 1, 2), (0.5, -0.42, -0.49, -0.64)),
     },
+    "flowsim/BackwardStep-v0": {
+        # of velocities ahead of the slot, now and an action before, from a cross-entropy search
+        # (benchmarks/learning/backward_step.py)
+        "linear_feedback": LinearController(
+            (0, 3, 6, 9, 19, 22, 25, 28), (1.0, -29.1, 10.7, 9.5, -11.1, -9.3, 2.7, -2.3)
+        ),
+    },
     "flowsim/RayleighBenard-v0": {
         "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=5.0, damping=-5.0),
     },
@@ -309,6 +316,7 @@ NAMED: dict[str, dict[str, Controller]] = {
 READS: dict[tuple[str, str], dict[str, Collection[Any]]] = {
     ("flowsim/SquareJets-v0", "opposition"): {"sensors": ("base",), "base_pressures": (64,)},
     ("flowsim/PitchingFoil-v0", "linear_feedback"): {"past": range(2, 51)},
+    ("flowsim/BackwardStep-v0", "linear_feedback"): {"past": range(2, 51), "sensors": ("both",)},
 }
 """Options of a task, and their values, with which the observations are those that a baseline was made for."""
 

@@ -2,7 +2,7 @@
 
     python benchmarks/learning/backward_step.py search     # resumable; a quarter of an hour of one core
     python benchmarks/learning/backward_step.py evaluate   # what cases/baselines.py ships, on test episodes
-    python benchmarks/learning/backward_step.py page       # the table of docs/backward_step.md
+    python benchmarks/learning/backward_step.py page       # the table and the picture of docs/backward_step.md
 
 The feedback is that of velocities ahead of the slot, now and an action before (linear_search.py). Raw results:
 benchmarks/results/backward_step/; trainings are of train_seeds.py, in benchmarks/results/backward_step_quick.parquet.
@@ -16,19 +16,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
+from matplotlib.figure import Figure
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
 from benchmarks.learning.linear_search import Search, carry_on  # noqa: E402
-from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
+from cases.backward_step.env import INLET  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "backward_step"
 TASK, PRESET = "flowsim/BackwardStep-v0", "quick"
@@ -75,6 +80,46 @@ def table(kept: dict[str, Any], trained: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def picture(number: int = 0) -> Figure:
+    """Return the deviation of a test episode's vorticity from the steady flow's, with and without feedback, and E."""
+    envs: Any = gymnasium.make_vec(
+        TASK, num_envs=2, vectorization_mode="vector_entry_point", preset=PRESET, autoreset_mode="Disabled",
+    )  # fmt: skip
+    shipped = baselines_of(TASK, {}, EVALUATION_SEED)["linear_feedback"]
+    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
+    task, energy = envs.unwrapped.task, []
+    steady = [task.scene(b).values for b in range(2)]
+    for _ in range(task.options.episode_actions):
+        actions = shipped(seen)
+        actions[0] = 0.0
+        seen, _, _, _, info = envs.step(actions)
+        energy.append(info["measures"]["energy"])
+    scenes = [task.scene(b) for b in range(2)]
+    envs.close()
+    figure = Figure(figsize=(9.0, 4.4), layout="constrained")
+    axes = figure.subplots(3, 1, gridspec_kw={"height_ratios": [1.0, 1.0, 1.6]})
+    names = ("no control", "linear feedback")
+    time = task.options.action_time * (np.arange(len(energy)) + 1.0)
+    for axis, scene, calm, name in zip(axes, scenes, steady, names, strict=False):
+        width, height = scene.size
+        axis.imshow(
+            (scene.values - calm).T,
+            origin="lower",
+            extent=(-INLET, width - INLET, -1.0, height - 1.0),
+            cmap="RdBu_r",
+            vmin=-0.3,
+            vmax=0.3,
+            aspect="auto",
+        )
+        axis.fill((-INLET, 0.0, 0.0, -INLET), (-1.0, -1.0, 0.0, 0.0), color="0.3")
+        axis.set(title=f"{name}, at {time[-1]:.0f} h/U", ylabel="y/h")
+    axes[1].set(xlabel="x/h")
+    axes[2].plot(time, 1e3 * np.array(energy), label=names)
+    axes[2].set(xlabel="time, h/U", ylabel="E, 1e-3 rho U^2 h^2")
+    axes[2].legend(frameon=False)
+    return figure
+
+
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -91,6 +136,7 @@ def main() -> None:
         trained = read(STUDIES / "backward_step_quick.parquet")
         page = ROOT / "docs" / "backward_step.md"
         fill_in(page, "learning/backward_step", "baselines", table(kept, trained))
+        save_plot(picture(), ROOT / "docs" / "images" / "backward_step.png")
 
 
 if __name__ == "__main__":

@@ -236,6 +236,8 @@ def test_baselines_have_the_shape_of_the_action(env_id):
         ("flowsim/SquareJets-v0", "opposition", {"sensors": "base"}, {"sensors": "wake"}),
         ("flowsim/SquareJets-v0", "opposition", {"base_pressures": 64}, {"base_pressures": 4}),
         ("flowsim/PitchingFoil-v0", "linear_feedback", {"past": 3}, {"past": 1}),
+        ("flowsim/BackwardStep-v0", "linear_feedback", {"past": 3}, {"past": 1}),
+        ("flowsim/BackwardStep-v0", "linear_feedback", {"sensors": "both"}, {"sensors": "shear"}),
     ],
 )
 def test_a_baseline_plays_only_with_the_sensors_that_it_reads(env_id, name, own, other):
