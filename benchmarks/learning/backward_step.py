@@ -59,16 +59,15 @@ def evaluate(file: Path) -> None:
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
-def table(kept: dict[str, Any], trained: list[Row]) -> str:
-    """Return a row for each baseline and one for the trained agents, in Markdown."""
+def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
+    """Return a row for each baseline and one for each learner's agents, in Markdown."""
     zero = kept["found"]["zero"]["mean_return"]
     lines = [
         "| controller | return | cost against no control | energy, 1e-3 rho U^2 h^2 | rms flow rate, 1e-3 U h |",
         "| --- |" + " --: |" * 4,
     ]
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    if trained:
-        rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
+    rows |= {f"{name}, {seeds(agents)}": of_seeds(agents) for name, agents in trained.items()}
     for name, result in rows.items():
         low, high = result["ci95"]
         energy, rate = (result["measures"][key] for key in ("energy", "flow rate"))
@@ -133,7 +132,9 @@ def main() -> None:
         evaluate(RESULTS / "evaluate.json")
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
-        trained = read(STUDIES / "backward_step_quick.parquet")
+        trained = {"SAC (`quick`)": read(STUDIES / "backward_step_quick.parquet")}
+        for row in read(STUDIES / "backward_step_learners.parquet"):
+            trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
         page = ROOT / "docs" / "backward_step.md"
         fill_in(page, "learning/backward_step", "baselines", table(kept, trained))
         save_plot(picture(), ROOT / "docs" / "images" / "backward_step.png")

@@ -88,7 +88,7 @@ class BackwardStepOptions(FlowOptions):
         10.0, gt=0.0, le=OUTLET, description="of the channel over which the energy is taken, in h"
     )
     energy_reference: float = Field(
-        0.001, gt=0.0, description="energy that costs 1, in rho U^2 h^2: that without control"
+        0.001, gt=0.0, description="energy that costs 1, in rho U^2 h^2"
     )
     effort_weight: float = Field(
         0.01, ge=0.0, description="weight of the square of the action in the reward"
