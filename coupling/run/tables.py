@@ -1,5 +1,6 @@
 """Tables for people, on stdout."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -98,9 +99,16 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
 def _measured_cells(result: dict[str, Any], names: Sequence[str]) -> list[str]:
     measures = result.get("measures", {})
     return [
-        f"{found['mean'] + 0.0:.3f} +- {found['rms']:.3f}" if (found := measures.get(name)) else "-"
+        _with_fluctuation(found["mean"], found["rms"]) if (found := measures.get(name)) else "-"
         for name in names
     ]
+
+
+def _with_fluctuation(mean: float, rms: float) -> str:
+    """Return both with three decimals, or three digits of the larger one where it is below a tenth."""
+    largest = max(abs(mean), rms)
+    decimals = 3 if not 0.0 < largest < 0.1 else min(2 - math.floor(math.log10(largest)), 9)
+    return f"{round(mean, decimals) + 0.0:.{decimals}f} +- {rms:.{decimals}f}"
 
 
 def _exceptions(result: dict[str, Any]) -> Iterator[str]:

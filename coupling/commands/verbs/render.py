@@ -95,7 +95,7 @@ def render(
     )  # fmt: skip
     for ending in endings:
         length = f"{ending.actions} action{'s' if ending.actions != 1 else ''}"
-        measured = "".join(f", {name} {mean:.3f}" for name, mean in ending.measures.items())
+        measured = "".join(f", {name} {mean:.3g}" for name, mean in ending.measures.items())
         print(
             f"{ending.title}: return {ending.episode_return:.2f}, {length}, {ending.how}{measured}"
         )
