@@ -2,6 +2,7 @@
 
     python benchmarks/learning/backward_step.py search     # resumable; a quarter of an hour of one core
     python benchmarks/learning/backward_step.py evaluate   # what cases/baselines.py ships, on test episodes
+    python benchmarks/learning/backward_step.py steady     # where the bubbles of the steady flows end; ten minutes
     python benchmarks/learning/backward_step.py page       # the table and the picture of docs/backward_step.md
 
 The feedback is that of velocities ahead of the slot, now and an action before (linear_search.py). Raw results:
@@ -28,11 +29,13 @@ from benchmarks.learning.linear_search import Search, carry_on  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
-from cases.backward_step.env import INLET  # noqa: E402
+from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
+from cases.options import preset_options  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
+from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "backward_step"
@@ -57,6 +60,37 @@ def evaluate(file: Path) -> None:
             print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
     kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
+def steady(file: Path) -> None:
+    """Note where the lower bubble of the steady flow ends, and where the upper one begins and ends, in h."""
+    found: dict[str, Any] = {}
+    for preset in ("quick", "default"):
+        env: Any = gymnasium.make(TASK, preset=preset, noise_speed=0.0).unwrapped
+        env.reset(seed=0)
+        flow = env.task.simulation
+        x = flow.grid.centres()[0][:, 0] - INLET
+        behind = x > 1.0  # there is a small bubble in the corner
+        below, above = (crossings(x[behind], wall_shear(flow, side)[behind]) for side in (1, -1))
+        found[preset] = {"lower": [round(below[-1], 3)], "upper": [round(one, 3) for one in above]}
+        print(preset, found[preset], flush=True)
+    kept = {"task": TASK, "found": found, "machine": machine()}
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
+def bubbles(kept: dict[str, Any]) -> str:
+    """Return where the bubbles of each preset are, in Markdown."""
+    lines = [
+        "| preset | cells per h | lower bubble of the steady flow ends at | upper bubble |",
+        "| --- |" + " --: |" * 3,
+    ]
+    for preset, found in kept["found"].items():
+        cells = preset_options(BackwardStep.folder, preset)["cells_per_diameter"]
+        begin, end = found["upper"]
+        lines.append(
+            f"| `{preset}` | {cells} | {found['lower'][0]:.1f} h | {begin:.1f} to {end:.1f} h |"
+        )
+    return "\n".join(lines)
 
 
 def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
@@ -122,7 +156,7 @@ def picture(number: int = 0) -> Figure:
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("search", "evaluate", "page"))
+    parser.add_argument("command", choices=("search", "evaluate", "steady", "page"))
     parser.add_argument("--generations", type=int, default=20)
     options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -130,6 +164,8 @@ def main() -> None:
         carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
         evaluate(RESULTS / "evaluate.json")
+    elif options.command == "steady":
+        steady(RESULTS / "steady.json")
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
         trained = {"SAC (`quick`)": read(STUDIES / "backward_step_quick.parquet")}
@@ -137,6 +173,8 @@ def main() -> None:
             trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
         page = ROOT / "docs" / "backward_step.md"
         fill_in(page, "learning/backward_step", "baselines", table(kept, trained))
+        steady_flows = json.loads((RESULTS / "steady.json").read_text())
+        fill_in(page, "learning/backward_step", "bubbles", bubbles(steady_flows))
         save_plot(picture(), ROOT / "docs" / "images" / "backward_step.png")
 
 

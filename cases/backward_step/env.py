@@ -8,8 +8,8 @@ Where the numbers come from
 1.  The flow: Boujo & Gallaire (2015, J. Fluid Mech. 762) as HydroGym's environment "Step" has it: a channel that
     widens from h to 2 h, a parabolic inflow of peak velocity U, Re = U h/nu = 600. It is stable, but amplifies
     disturbances.
-2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge, as a parabola. Its flow rate
-    is at most a sixteenth of HydroGym's 0.0156 U h: waves of this size are as strong as those of the noise.
+2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge, as a parabola. Its flow
+    rate is at most a sixteenth of HydroGym's 0.0156 U h: waves of this size are as strong as those of the noise.
 3.  Noise comes in two heights of the step ahead of the edge, in the middle of the channel, 0.2 h wide. HydroGym's is a
     random force, filtered with a time of 0.1 h/U.
 4.  What is to be small: the kinetic energy of the deviation from the steady flow.

@@ -103,9 +103,9 @@ def step(effort: Effort) -> Result:
         for n in range(20):
             advance(sim, duration / 20)
             part.progress((n + 1) / 20)
-        below, above = (_shear(sim, side) for side in (1, -1))
+        below, above = (wall_shear(sim, side) for side in (1, -1))
         x = sim.grid.centres()[0][:, 0]
-        lower, (separation, upper) = _zeros(x, below)[-1:], _zeros(x, above)[:2]
+        lower, (separation, upper) = crossings(x, below)[-1:], crossings(x, above)[:2]
         setup, note = Setup.of(sim), f", {cells} cells per H"
         values = (
             ("lower reattachment over h", 2 * lower[0], 12.20),
@@ -144,14 +144,14 @@ def _step(cells: int, effort: Effort) -> Simulation:
     return sim
 
 
-def _shear(sim: Simulation, side: int) -> FloatArray:
+def wall_shear(sim: Simulation, side: int) -> FloatArray:
     """Return du/dn at the lower (1) or the upper wall (-1), by a parabola through the wall and two cells."""
     u = sim.velocity_at_centres(0)[..., 0].astype(np.float64)[:, ::side]
     shear: FloatArray = (9 * u[:, 0] - u[:, 1]) / (3 * sim.grid.h)
     return shear
 
 
-def _zeros(x: FloatArray, f: FloatArray) -> list[float]:
+def crossings(x: FloatArray, f: FloatArray) -> list[float]:
     """Return where f changes its sign."""
     n = np.flatnonzero(np.sign(f[:-1]) != np.sign(f[1:]))
     return [float(x[i] - f[i] * (x[i + 1] - x[i]) / (f[i + 1] - f[i])) for i in n]
