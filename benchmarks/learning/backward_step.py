@@ -25,14 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
-from benchmarks.learning.linear_search import Search, carry_on  # noqa: E402
+from benchmarks.learning.linear_search import Search, carry_on, evaluate_baselines  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
 from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
 from cases.options import preset_options  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
-from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
@@ -48,18 +47,6 @@ SEARCH = Search(
     TASK, PRESET, observed=(*NOW, *(SENSED + n for n in NOW)), mean=(0.0,) * 8, spread=(15.0,) * 8, actions=80
 )  # fmt: skip
 EPISODES = 10
-
-
-def evaluate(file: Path) -> None:
-    """Play the test episodes of every baseline."""
-    found: dict[str, Any] = {}
-    with EvaluationPool(TASK, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
-        for name, controller in baselines_of(TASK, {}, EVALUATION_SEED).items():
-            played = pool.play(controller, EPISODES, EVALUATION_SEED, lambda over, actions: None)
-            found[name] = played.summary() | {"returns": played.returns.tolist()}
-            print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
-    kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
 def steady(file: Path) -> None:
@@ -163,7 +150,7 @@ def main() -> None:
     if options.command == "search":
         carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
-        evaluate(RESULTS / "evaluate.json")
+        evaluate_baselines(TASK, PRESET, EPISODES, RESULTS / "evaluate.json")
     elif options.command == "steady":
         steady(RESULTS / "steady.json")
     else:

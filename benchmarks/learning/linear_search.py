@@ -1,4 +1,4 @@
-"""A cross-entropy search for the gains of linear feedback in a task with one number of action.
+"""A cross-entropy search for the gains of linear feedback in a task with one number of action, and its baselines.
 
 Every candidate of a generation plays the same episodes for validation, each in a flow of its own.
 """
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 import cases  # noqa: F401
 from cases.baselines import LinearController
+from coupling.evaluation.evaluate import baselines_of
+from coupling.evaluation.pool import EvaluationPool
 from coupling.files import write_atomically
 from coupling.origin import machine, provenance
-from rl_agent.rollout.seeds import Purpose, episode_seed
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 CANDIDATES, ELITE, STARTS = 12, 4, 2
 
@@ -86,3 +88,15 @@ def carry_on(search: Search, generations: int, file: Path) -> None:
         write_atomically(file, json.dumps(found, indent=1).encode())
         told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
         print(f"generation {number + 1}: {told}", flush=True)
+
+
+def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
+    """Play the test episodes of every baseline, and keep what came of them."""
+    found: dict[str, Any] = {}
+    with EvaluationPool(task, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
+        for name, controller in baselines_of(task, {}, EVALUATION_SEED).items():
+            played = pool.play(controller, episodes, EVALUATION_SEED, lambda over, actions: None)
+            found[name] = played.summary() | {"returns": played.returns.tolist()}
+            print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
+    kept = {"task": task, "preset": preset, "found": found, "machine": machine()}
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())

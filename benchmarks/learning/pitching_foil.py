@@ -25,14 +25,11 @@ sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
 from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
-from benchmarks.learning.linear_search import Search, carry_on  # noqa: E402
+from benchmarks.learning.linear_search import Search, carry_on, evaluate_baselines  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
-from coupling.evaluation.pool import EvaluationPool  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "pitching_foil"
@@ -47,18 +44,6 @@ SEARCH = Search(
 )
 """Of the gains of the deviation of C_L, the one of the action before, angle and angular velocity."""
 EPISODES = 10
-
-
-def evaluate(file: Path) -> None:
-    """Play the test episodes of every baseline."""
-    found: dict[str, Any] = {}
-    with EvaluationPool(TASK, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
-        for name, controller in baselines_of(TASK, {}, EVALUATION_SEED).items():
-            played = pool.play(controller, EPISODES, EVALUATION_SEED, lambda over, actions: None)
-            found[name] = played.summary() | {"returns": played.returns.tolist()}
-            print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
-    kept = {"task": TASK, "preset": PRESET, "found": found, "machine": machine()}
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
 def table(kept: dict[str, Any], trained: list[Row]) -> str:
@@ -144,7 +129,7 @@ def main() -> None:
     if options.command == "search":
         carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
-        evaluate(RESULTS / "evaluate.json")
+        evaluate_baselines(TASK, PRESET, EPISODES, RESULTS / "evaluate.json")
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
         trained = read(STUDIES / "pitching_foil_quick.parquet")

@@ -17,8 +17,8 @@ Where the numbers come from
 Ours
 ----
 1.  The channel begins 3 h ahead of the edge and ends 25 h behind it (HydroGym: 5 and 50 h).
-2.  At the beginning of each action noise is an impulse, free of divergence, whose speed is normally distributed with
-    the standard deviation `noise_speed`. All of an episode are drawn when it starts; those of training, validation and
+2.  At the beginning of each action noise is an impulse (`cases.impulse`), whose speed is normally distributed with the
+    standard deviation `noise_speed`. All of an episode are drawn when it starts; those of training, validation and
     test come from other seeds.
 3.  `sensors`: "upstream", the velocity at six points between the noise and the slot; "both", with them the slope of the
     velocity at seven points of the lower wall, from which the energy to come can be told; "shear", that slope near the
@@ -42,6 +42,7 @@ from cases.actuators import Actuator, Blow
 from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow, FlowTask
+from cases.impulse import vertical_jet
 from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import VELOCITY_LIMIT, Computed, History, PastActions, Probes, Sensor
@@ -109,7 +110,7 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
         super().__init__(options, batch)
         self.memory["noise"] = np.zeros((batch, options.episode_actions))
         self.memory["played"] = np.zeros(batch, np.int64)
-        self._impulse = impulse(self.simulation)
+        self._impulse = vertical_jet(self.simulation.grid, NOISE, NOISE_SIZE)
         assert self._bank is not None
         self.simulation.restore_states([0], self._bank, [0])
         self.simulation.settle(np.arange(batch) == 0)  # as at the start of an episode
@@ -214,24 +215,6 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
     def measures(self) -> Mapping[str, FloatArray]:
         """Return the energy of the deviation, and the flow rate of the jet."""
         return {"energy": self.energy(), "flow rate": self.simulation.jet_flow_rates[:, 0].copy()}
-
-
-def impulse(simulation: Simulation) -> tuple[FloatArray, FloatArray]:
-    """Return the velocity (u, v) of an impulse of noise of speed 1, without divergence on the grid.
-
-    It is a jet upwards in the middle, with its return flow: v = (1 - x^2 / l^2) exp(-r^2 / (2 l^2)), l = 0.2 h.
-    """
-    h, (x0, y0) = simulation.grid.h, NOISE
-
-    def stream(x: FloatArray, y: FloatArray) -> FloatArray:
-        square = ((x - x0) ** 2 + (y - y0) ** 2) / (2.0 * NOISE_SIZE**2)
-        return np.asarray(-(x - x0) * np.exp(-square))
-
-    ux, uy = simulation.grid.u_faces()
-    vx, vy = simulation.grid.v_faces()
-    u = (stream(ux, uy + 0.5 * h) - stream(ux, uy - 0.5 * h)) / h
-    v = -(stream(vx + 0.5 * h, vy) - stream(vx - 0.5 * h, vy)) / h
-    return u, v
 
 
 class BackwardStepEnv(FlowEnv):

@@ -38,6 +38,7 @@ from cases.actuators import Actuator, PitchAcceleration
 from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow, FlowTask
+from cases.impulse import vertical_jet
 from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import Computed, History, PastActions, Sensor
@@ -195,7 +196,7 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
 
 
 def add_gust(simulation: Simulation, b: int, speed: float, height: float, pivot: float) -> None:
-    """Add a vertical jet with its return flow to the velocity ahead of the foil, without divergence on the grid.
+    """Add a vertical jet with its return flow to the velocity ahead of the foil.
 
     Parameters
     ----------
@@ -208,18 +209,8 @@ def add_gust(simulation: Simulation, b: int, speed: float, height: float, pivot:
     pivot
         Distance of the pivot from the nose, in chords.
     """
-    h = simulation.grid.h
-    x0, y0 = PIVOT[0] - pivot - GUST_AHEAD, PIVOT[1] + height
-
-    def stream(x: FloatArray, y: FloatArray) -> FloatArray:
-        square = ((x - x0) ** 2 + (y - y0) ** 2) / (2.0 * GUST_SIZE**2)
-        return np.asarray(-speed * (x - x0) * np.exp(-square))
-
-    ux, uy = simulation.grid.u_faces()
-    vx, vy = simulation.grid.v_faces()
-    u = (stream(ux, uy + 0.5 * h) - stream(ux, uy - 0.5 * h)) / h
-    v = -(stream(vx + 0.5 * h, vy) - stream(vx - 0.5 * h, vy)) / h
-    simulation.add_velocity(b, u, v)
+    middle = PIVOT[0] - pivot - GUST_AHEAD, PIVOT[1] + height
+    simulation.add_velocity(b, *vertical_jet(simulation.grid, middle, GUST_SIZE, speed))
 
 
 class PitchingFoilEnv(FlowEnv):
