@@ -8,8 +8,7 @@ Where the numbers come from
 1.  The flow: Boujo & Gallaire (2015, J. Fluid Mech. 762) as HydroGym's environment "Step" has it: a channel that
     widens from h to 2 h, a parabolic inflow of peak velocity U, Re = U h/nu = 600. It is stable, but amplifies
     disturbances.
-2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge, as a parabola. Its flow
-    rate is at most a sixteenth of HydroGym's 0.0156 U h: waves of this size are as strong as those of the noise.
+2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge, as a parabola.
 3.  Noise comes in two heights of the step ahead of the edge, in the middle of the channel, 0.2 h wide. HydroGym's is a
     random force, filtered with a time of 0.1 h/U.
 4.  What is to be small: the kinetic energy of the deviation from the steady flow.
@@ -24,9 +23,11 @@ Ours
     velocity at seven points of the lower wall, from which the energy to come can be told; "shear", that slope near the
     end of the lower bubble alone, where HydroGym measures it. What is observed is the deviation from the steady flow,
     of the last `past` actions. What the wall tells has been amplified before, so that the jet comes too late for it.
-4.  The energy is taken at the end of an action, and over the first `energy_length` of the wide channel: a disturbance
-    needs some 60 h/U from the edge to the outlet.
-5.  Every episode starts from the steady flow, and noise fills the channel from upstream.
+4.  The flow rate of the jet is at most a sixteenth of HydroGym's 0.0156 U h: random commands of this size already make
+    the cost half as large again.
+5.  The energy is taken at the end of an action, and over the first `energy_length` of the wide channel, so that a cost
+    follows its cause sooner.
+6.  Every episode starts from the steady flow, and noise fills the channel from upstream.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ WALL = {
 }
 """Where du/dy is sensed at the lower wall, behind the edge, by `sensors`."""
 DEVELOPMENT = Development(time=900.0, snapshots=1, spacing=1.0, push=0.0)
-"""The bubbles grow slowly: what is left of the approach falls by a factor e in some 120 h/U."""
+"""The bubbles grow slowly."""
 
 
 class BackwardStepOptions(FlowOptions):

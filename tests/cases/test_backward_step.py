@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from same_to_the_bit import check_batch, check_saved
 
 from cases.backward_step import env as step
 from cases.impulse import vertical_jet
@@ -36,37 +36,12 @@ def test_the_rules_of_gymnasium():
 
 
 def test_a_batch_equals_single_ones_to_the_bit_noise_included():
-    batch = gymnasium.make_vec(
-        TASK, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **TINY, episode_actions=4
-    )
-    singles = [make(episode_actions=4) for _ in range(2)]
-    seen, _ = batch.reset(seed=[4, 2**31])
-    for n, seed in enumerate((4, 2**31)):
-        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
-    random = np.random.default_rng(3)
-    for _ in range(6):
-        actions = random.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
-        seen, rewards, _, truncated, infos = batch.step(actions)
-        for n, env in enumerate(singles):
-            observation, reward, _, over, _ = env.step(actions[n])
-            assert (rewards[n], truncated[n]) == (reward, over)
-            if over:
-                np.testing.assert_array_equal(infos["final_obs"][n], observation)
-                observation, _ = env.reset()
-            np.testing.assert_array_equal(seen[n], observation)
+    batch = check_batch(TASK, TINY | {"episode_actions": 4}, actions=6)
     assert (batch.unwrapped.task.memory["noise"] != 0.0).all()
 
 
 def test_a_saved_environment_goes_on_with_the_same_noise():
-    env, other = make(), make()
-    env.reset(seed=5)
-    for _ in range(3):
-        env.step(np.array([0.4], np.float32))
-    other.set_state(env.get_state())
-    for _ in range(5):
-        one, two = (each.step(np.array([-0.2], np.float32)) for each in (env, other))
-        np.testing.assert_array_equal(one[0], two[0])
-        assert one[1] == two[1]
+    check_saved(make(), make(), actions=5)
 
 
 def test_noise_is_normal_white_and_differs_between_purposes():

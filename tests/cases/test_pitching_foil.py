@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from same_to_the_bit import check_batch, check_saved
 
 from cases.baselines import LinearController, baselines
 from cases.options import preset_names
@@ -36,36 +36,12 @@ def test_the_rules_of_gymnasium():
 
 
 def test_a_batch_equals_single_ones_to_the_bit_gusts_included():
-    options = TINY | {"episode_actions": 6}
-    batch = gymnasium.make_vec(TASK, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options)
-    singles = [make(episode_actions=6) for _ in range(2)]
-    seen, _ = batch.reset(seed=[4, 2**31])
-    for n, seed in enumerate((4, 2**31)):
-        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
-    random = np.random.default_rng(3)
-    for _ in range(8):
-        actions = random.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
-        seen, rewards, _, truncated, infos = batch.step(actions)
-        for n, env in enumerate(singles):
-            observation, reward, _, over, _ = env.step(actions[n])
-            assert (rewards[n], truncated[n]) == (reward, over)
-            if over:
-                np.testing.assert_array_equal(infos["final_obs"][n], observation)
-                observation, _ = env.reset()
-            np.testing.assert_array_equal(seen[n], observation)
+    batch = check_batch(TASK, TINY | {"episode_actions": 6}, actions=8)
     assert (batch.unwrapped.task.memory["gusts"][:, :, 0] != 0.0).any(axis=1).all()
 
 
 def test_a_saved_environment_goes_on_with_the_same_gusts():
-    env, other = make(), make()
-    env.reset(seed=5)
-    for _ in range(3):
-        env.step(np.array([0.4], np.float32))
-    other.set_state(env.get_state())
-    for _ in range(12):
-        one, two = (each.step(np.array([-0.2], np.float32)) for each in (env, other))
-        np.testing.assert_array_equal(one[0], two[0])
-        assert one[1] == two[1]
+    check_saved(make(), make(), actions=12)
 
 
 def test_gusts_come_one_to_three_apart_and_differ_between_purposes():
