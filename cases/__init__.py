@@ -16,6 +16,7 @@ else:
         "SquareJets": "square_jets",
         "PitchingFoil": "pitching_foil",
         "BackwardStep": "backward_step",
+        "OpenCavity": "open_cavity",
         "RayleighBenard": "rayleigh_benard",
     }.items():
         gymnasium.register(

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,7 @@ from flowsim import Simulation
 from flowsim.backend.sources import digest_of, sources_of
 from flowsim.backend.user_cache import cache_folder
 from flowsim.bodies.table import BodyTable, springs_of
+from flowsim.stability.damping import SelectiveFrequencyDamping
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -55,6 +57,9 @@ class Development:
     """Whether training, validation and test have a third of the states each, one after the other in time; unless, all
     of them have all states. The first episode of a seed for validation or test then takes the state whose number is the
     seed modulo their states, so that consecutive seeds have different ones."""
+    damping: tuple[float, float] | None = None
+    """chi and Delta of the selective frequency damping under which the flow develops, so that it becomes the steady
+    flow, though that is unstable (`flowsim.base_flow` says how to choose them)."""
 
     @property
     def held_out_states(self) -> int:
@@ -125,6 +130,8 @@ def load_or_build(
     """
     how = asdict(development)
     del how["split"]  # who starts from a state does not change it
+    if development.damping is None:
+        del how["damping"]  # as in banks that were made before there was any
     recipe = recipe_of(simulation) | {"development": how, "solver": solver_fingerprint()}
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     path = cache_folder("flows") / f"flow-{key}.npz"
@@ -218,14 +225,16 @@ def _simulate(
     """Develop the flow and return the snapshots, stacked."""
     progress = _Progress(development.time + development.snapshots * development.spacing)
     disturb(simulation)
-    while simulation.time[0] < development.time:
-        simulation.advance(1.0)
-        progress.show(float(simulation.time[0]))
+    damping = development.damping
     states: list[Arrays] = []
-    for _ in range(development.snapshots):
-        simulation.advance(development.spacing)
-        progress.show(float(simulation.time[0]))
-        states.append(simulation.get_state(0))
+    with SelectiveFrequencyDamping(simulation, *damping) if damping else nullcontext():
+        while simulation.time[0] < development.time:
+            simulation.advance(1.0)
+            progress.show(float(simulation.time[0]))
+        for _ in range(development.snapshots):
+            simulation.advance(development.spacing)
+            progress.show(float(simulation.time[0]))
+            states.append(simulation.get_state(0))
     if bool(simulation.diverged[0]):
         raise FloatingPointError(
             "the flow that episodes start from diverged: use a finer grid or a smaller cfl"

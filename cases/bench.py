@@ -25,6 +25,7 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "square_jets/quick": ("flowsim/SquareJets-v0", {"preset": "quick"}),
     "pitching_foil/quick": ("flowsim/PitchingFoil-v0", {"preset": "quick"}),
     "backward_step/quick": ("flowsim/BackwardStep-v0", {"preset": "quick"}),
+    "open_cavity/quick": ("flowsim/OpenCavity-v0", {"preset": "quick"}),
 }
 ONLY_FULL = {
     "elliptical_swimmer/default",
@@ -35,6 +36,7 @@ ONLY_FULL = {
     "square_jets/quick",
     "pitching_foil/quick",
     "backward_step/quick",
+    "open_cavity/quick",
 }
 AGENTS = 24
 EFFORT = 0.1

@@ -41,6 +41,7 @@ from pydantic import Field
 
 from cases.actuators import Actuator, Blow
 from cases.bank import Development
+from cases.deviation import DeviationEnergy
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow, FlowTask
 from cases.impulse import vertical_jet
@@ -48,7 +49,6 @@ from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import VELOCITY_LIMIT, Computed, History, PastActions, Probes, Sensor
 from flowsim import Jet, Sides, Simulation, polygon
-from flowsim.grid import GHOSTS
 from flowsim.render.units import units_of
 
 INLET, OUTLET, HEIGHT = 3.0, 25.0, 2.0
@@ -115,7 +115,9 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
         assert self._bank is not None
         self.simulation.restore_states([0], self._bank, [0])
         self.simulation.settle(np.arange(batch) == 0)  # as at the start of an episode
-        self._steady = [values[0].copy() for values in self._velocity()]
+        self.energy = DeviationEnergy(
+            self.simulation, (INLET, INLET + options.energy_length), (0.0, HEIGHT)
+        )
         self._calm = self._sense()[0].copy()
 
     def flow(self) -> Flow:
@@ -185,25 +187,6 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
         played += 1
 
     # --- what it is worth ---------------------------------------------------------------------------------------
-
-    def _velocity(self) -> list[FloatArray]:
-        """Return u and v on the faces of the channel behind the edge whose energy counts, (B, nx, ny)."""
-        simulation, per_height = self.simulation, self.options.cells_per_diameter
-        first = GHOSTS + round(INLET * per_height)
-        length = slice(first, first + round(self.options.energy_length * per_height))
-        inside = (slice(None), length, slice(GHOSTS, -GHOSTS))
-        fields = (simulation.u, simulation.v)
-        return [np.asarray(simulation.to_host(field)[inside], np.float64) for field in fields]
-
-    def energy(self) -> FloatArray:
-        """Return the kinetic energy of the deviation from the steady flow, (B,), in rho U^2 h^2."""
-        cell, total = self.simulation.grid.h**2, np.zeros(self.batch)
-        for now, steady in zip(self._velocity(), self._steady, strict=True):
-            for b in range(
-                self.batch
-            ):  # sums of single flows and of a batch are the same to the bit
-                total[b] += 0.5 * cell * np.sum((now[b] - steady) ** 2)
-        return total
 
     def reward(self, commands: FloatArray) -> FloatArray:
         """Return less the energy over its reference and, weighted, the square of the action."""

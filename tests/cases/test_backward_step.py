@@ -12,6 +12,7 @@ from same_to_the_bit import check_batch, check_saved
 from cases.backward_step import env as step
 from cases.impulse import vertical_jet
 from cases.options import preset_names
+from flowsim.grid import GHOSTS
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
 TASK = "flowsim/BackwardStep-v0"
@@ -80,18 +81,18 @@ def test_fluid_enters_above_the_step_as_a_parabola_and_leaves_in_the_same_amount
     sim = env.task.simulation
     h = sim.grid.h
     u = np.asarray(sim.u[0], float)
-    inside = slice(step.GHOSTS, -step.GHOSTS)
-    entering = u[step.GHOSTS, inside]
+    inside = slice(GHOSTS, -GHOSTS)
+    entering = u[GHOSTS, inside]
     y = (np.arange(32) + 0.5) * h
     np.testing.assert_allclose(
         entering, np.where(y > 1.0, 4.0 * (y - 1.0) * (2.0 - y), 0.0), atol=1e-6
     )
     # all of it passes the slot, the edge and the outlet
     for x in (2.6, 3.0, 15.0, 27.0):
-        assert u[step.GHOSTS + round(x / h), inside].sum() * h == pytest.approx(
+        assert u[GHOSTS + round(x / h), inside].sum() * h == pytest.approx(
             entering.sum() * h, rel=2e-3
         )
-    over, under = (u[step.GHOSTS + round(2.0 / h), inside][y > 1.0], u[step.GHOSTS + 20, inside])
+    over, under = (u[GHOSTS + round(2.0 / h), inside][y > 1.0], u[GHOSTS + 20, inside])
     assert over.max() == pytest.approx(1.0, abs=0.05)
     assert np.abs(under[y < 0.9]).max() < 0.02
 
@@ -142,8 +143,8 @@ def test_the_reward_is_the_energy_by_its_definition_and_the_price_of_the_action(
     env = make(energy_reference=0.02, effort_weight=0.5, energy_length=10.0, noise_speed=0.2)
     env.reset(seed=1)
     sim, n = env.task.simulation, 8
-    first = step.GHOSTS + 3 * n
-    window = (0, slice(first, first + 10 * n), slice(step.GHOSTS, -step.GHOSTS))
+    first = GHOSTS + 3 * n
+    window = (0, slice(first, first + 10 * n), slice(GHOSTS, -GHOSTS))
     before = [np.array(field[window], float) for field in (sim.u, sim.v)]
     for _ in range(6):
         _, reward, *_, info = env.step(np.array([0.4], np.float32))

@@ -180,6 +180,7 @@ TAKE_WHAT_FITS = {
     "fluidic_pinball",
     "pitching_foil",
     "backward_step",
+    "open_cavity",
     "rayleigh_benard",
 }
 """Tasks whose presets name an algorithm and take the settings that fit the length of the run."""
