@@ -307,6 +307,14 @@ NAMED: dict[str, dict[str, Controller]] = {
             (0, 3, 6, 9, 19, 22, 25, 28), (1.0, -29.1, 10.7, 9.5, -11.1, -9.3, 2.7, -2.3)
         ),
     },
+    "flowsim/OpenCavity-v0": {
+        "blowing": ConstantController((1.0,)),
+        # of the velocity along y at four points of the shear layer, now and an action before, from a cross-entropy
+        # search (benchmarks/learning/open_cavity.py)
+        "linear_feedback": LinearController(
+            (1, 3, 5, 7, 10, 12, 14, 16), (-36.7, -4.7, -0.0, -0.4, -53.7, -0.1, -5.6, -1.1)
+        ),
+    },
     "flowsim/RayleighBenard-v0": {
         "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=5.0, damping=-5.0),
     },
@@ -317,6 +325,7 @@ READS: dict[tuple[str, str], dict[str, Collection[Any]]] = {
     ("flowsim/SquareJets-v0", "opposition"): {"sensors": ("base",), "base_pressures": (64,)},
     ("flowsim/PitchingFoil-v0", "linear_feedback"): {"past": range(2, 51)},
     ("flowsim/BackwardStep-v0", "linear_feedback"): {"past": range(2, 51), "sensors": ("both",)},
+    ("flowsim/OpenCavity-v0", "linear_feedback"): {"past": range(2, 51), "sensors": ("both",)},
 }
 """Options of a task, and their values, with which the observations are those that a baseline was made for."""
 

@@ -38,7 +38,7 @@ class DeviationEnergy:
     def _velocity(self) -> list[FloatArray]:
         simulation = self._simulation
         fields = (simulation.u, simulation.v)
-        return [np.asarray(simulation.to_host(field)[self._part], np.float64) for field in fields]
+        return [np.asarray(simulation.to_host(field[self._part]), np.float64) for field in fields]
 
     def __call__(self) -> FloatArray:
         """Return the energy of each flow, shape (B,), in rho U^2 D^2."""

@@ -92,6 +92,16 @@ def block(left: float, right: float) -> Body:
     return polygon([(-x, -y), (x, -y), (x, y), (-x, y)], center=(left + x, y))
 
 
+def open_cavity() -> Flow:
+    """Return a stream over two walls with a gap between them, and the jet."""
+    return Flow(
+        bodies=[block(0.0, AHEAD), block(AHEAD + 1.0, AHEAD + 1.0 + BEHIND)],
+        sides=Sides("inflow", "outflow", "no_slip", "slip"),
+        jets=[Jet(point=(0.5 * (AHEAD - SLOT), 0.5 * DEPTH), width=SLOT, profile="parabolic")],
+        inflows={"left": lambda s: np.where(s > DEPTH, 1.0, 0.0)},
+    )
+
+
 class OpenCavity(FlowTask[OpenCavityOptions]):
     """The task; bodies are the walls ahead of the cavity and behind it."""
 
@@ -111,13 +121,8 @@ class OpenCavity(FlowTask[OpenCavityOptions]):
         self._calm = self._sense()[0].copy()
 
     def flow(self) -> Flow:
-        """Return a stream over two walls with a gap between them."""
-        return Flow(
-            bodies=[block(0.0, AHEAD), block(AHEAD + 1.0, AHEAD + 1.0 + BEHIND)],
-            sides=Sides("inflow", "outflow", "no_slip", "slip"),
-            jets=[Jet(point=(0.5 * (AHEAD - SLOT), 0.5 * DEPTH), width=SLOT, profile="parabolic")],
-            inflows={"left": lambda s: np.where(s > DEPTH, 1.0, 0.0)},
-        )
+        """Return the stream over the cavity, and the jet."""
+        return open_cavity()
 
     @property
     def development(self) -> Development:

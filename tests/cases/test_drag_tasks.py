@@ -238,6 +238,7 @@ def test_baselines_have_the_shape_of_the_action(env_id):
         ("flowsim/PitchingFoil-v0", "linear_feedback", {"past": 3}, {"past": 1}),
         ("flowsim/BackwardStep-v0", "linear_feedback", {"past": 3}, {"past": 1}),
         ("flowsim/BackwardStep-v0", "linear_feedback", {"sensors": "both"}, {"sensors": "shear"}),
+        ("flowsim/OpenCavity-v0", "linear_feedback", {"sensors": "both"}, {"sensors": "mouth"}),
     ],
 )
 def test_a_baseline_plays_only_with_the_sensors_that_it_reads(env_id, name, own, other):
