@@ -24,11 +24,10 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
-from benchmarks.learning.linear_search import Search, carry_on, evaluate_baselines  # noqa: E402
+from benchmarks.learning.linear_search import Search, carry_on, cost_table, evaluate_baselines  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import Row, read  # noqa: E402
+from benchmarks.studies import read  # noqa: E402
 from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
 from cases.options import preset_options  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
@@ -76,26 +75,6 @@ def bubbles(kept: dict[str, Any]) -> str:
         begin, end = found["upper"]
         lines.append(
             f"| `{preset}` | {cells} | {found['lower'][0]:.1f} h | {begin:.1f} to {end:.1f} h |"
-        )
-    return "\n".join(lines)
-
-
-def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
-    """Return a row for each baseline and one for each learner's agents, in Markdown."""
-    zero = kept["found"]["zero"]["mean_return"]
-    lines = [
-        "| controller | return | cost against no control | energy, 1e-3 rho U^2 h^2 | rms flow rate, 1e-3 U h |",
-        "| --- |" + " --: |" * 4,
-    ]
-    rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    rows |= {f"{name}, {seeds(agents)}": of_seeds(agents) for name, agents in trained.items()}
-    for name, result in rows.items():
-        low, high = result["ci95"]
-        energy, rate = (result["measures"][key] for key in ("energy", "flow rate"))
-        change = 100.0 * (result["mean_return"] / zero - 1.0)
-        lines.append(
-            f"| {name} | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | {change:+.0f} % | "
-            f"{1e3 * energy['mean']:.2f} | {1e3 * rate['rms']:.3f} |"
         )
     return "\n".join(lines)
 
@@ -159,7 +138,7 @@ def main() -> None:
         for row in read(STUDIES / "backward_step_learners.parquet"):
             trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
         page = ROOT / "docs" / "backward_step.md"
-        fill_in(page, "learning/backward_step", "baselines", table(kept, trained))
+        fill_in(page, "learning/backward_step", "baselines", cost_table(kept, trained, "h"))
         steady_flows = json.loads((RESULTS / "steady.json").read_text())
         fill_in(page, "learning/backward_step", "bubbles", bubbles(steady_flows))
         save_plot(picture(), ROOT / "docs" / "images" / "backward_step.png")

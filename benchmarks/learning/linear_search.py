@@ -1,4 +1,4 @@
-"""A cross-entropy search for the gains of linear feedback in a task with one number of action, and its baselines.
+"""A cross-entropy search for the gains of linear feedback in a task with one number of action; its baselines' table.
 
 Every candidate of a generation plays the same episodes for validation, each in a flow of its own.
 """
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cases  # noqa: F401
+from benchmarks.learning.drag_tasks import of_seeds, seeds
+from benchmarks.studies import Row
 from cases.baselines import LinearController
 from coupling.evaluation.evaluate import baselines_of
 from coupling.evaluation.pool import EvaluationPool
@@ -88,6 +90,30 @@ def carry_on(search: Search, generations: int, file: Path) -> None:
         write_atomically(file, json.dumps(found, indent=1).encode())
         told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
         print(f"generation {number + 1}: {told}", flush=True)
+
+
+def cost_table(kept: dict[str, Any], trained: dict[str, list[Row]], length: str) -> str:
+    """Return a row for each baseline and one for each learner's agents, in Markdown.
+
+    The task measures an energy and a flow rate; `length` is the symbol of its unit of length.
+    """
+    zero = kept["found"]["zero"]["mean_return"]
+    lines = [
+        f"| controller | return | cost against no control | energy, 1e-3 rho U^2 {length}^2 | "
+        f"rms flow rate, 1e-3 U {length} |",
+        "| --- |" + " --: |" * 4,
+    ]
+    rows = {f"`{name}`": result for name, result in kept["found"].items()}
+    rows |= {f"{name}, {seeds(agents)}": of_seeds(agents) for name, agents in trained.items()}
+    for name, result in rows.items():
+        low, high = result["ci95"]
+        energy, rate = (result["measures"][key] for key in ("energy", "flow rate"))
+        change = 100.0 * (result["mean_return"] / zero - 1.0)
+        lines.append(
+            f"| {name} | {result['mean_return']:.1f} [{low:.1f}, {high:.1f}] | {change:+.0f} % | "
+            f"{1e3 * energy['mean']:.2f} | {1e3 * rate['rms']:.3f} |"
+        )
+    return "\n".join(lines)
 
 
 def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
