@@ -17,7 +17,7 @@ Deviations from HydroGym
     friction; HydroGym has 0.8 of a wall without friction ahead of that, and such a wall from 0.75 behind the cavity on.
 2.  `sensors: both` adds the velocity at four points of the shear layer, `mouth` has these alone. What is observed is
     the deviation from the steady flow, of the last `past` actions.
-3.  The flow rate of the jet is at most a tenth of HydroGym's 0.0078 U L, which doubles the energy however it is used.
+3.  The flow rate of the jet is at most a tenth of HydroGym's 0.0078 U L.
 4.  An action lasts 0.1 L/U, about a sixth of a period; HydroGym's 1e-4.
 5.  The energy is taken at the end of an action, from the cavity's upstream edge to the end of the box and down to
     `energy_depth` below the edges. Deeper the vortex of the cavity turns, which an episode is too short to change.

@@ -10,6 +10,7 @@ from cases.bank import Development
 from cases.d_cylinder_wake import env as wake
 from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
 from cases.elliptical_swimmer.env import EllipticalSwimmerVectorEnv
+from cases.open_cavity import env as cavity
 
 
 def assert_same(seen: list) -> None:
@@ -75,3 +76,23 @@ def test_a_batch_starts_as_on_the_cpu(
         for name, values in expected.items():
             np.testing.assert_allclose(got[name], values, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(cuda.task.simulation.sensed, cpu.task.simulation.sensed, atol=1e-9)
+
+
+@pytest.mark.slow  # 48 x 30 cells, thread by thread
+def test_the_energy_of_a_deviation_is_the_same_on_both_backends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
+    short = Development(time=0.5, snapshots=3, spacing=0.25, push=0.0, split=True)
+    monkeypatch.setattr(cavity, "DEVELOPMENT", short)
+    monkeypatch.setattr(cavity, "STEADY", Development(0.5, 1, 0.25, push=0.0, damping=(1.2, 0.5)))
+    seen, energies = [], []
+    for backend in ("cpu", "cuda"):
+        env = cavity.OpenCavityVectorEnv(
+            1, backend=backend, cells_per_diameter=20, dtype="float64", action_time=0.02
+        )
+        seen.append([env.reset(seed=5)[0], *env.step(np.array([[0.5]]))])
+        energies.append(env.task.energy())
+    assert_same(seen)
+    assert energies[0] > 0.0
+    np.testing.assert_allclose(energies[1], energies[0], rtol=1e-6)
