@@ -24,17 +24,21 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.linear_search import Search, carry_on, cost_table, evaluate_baselines  # noqa: E402
+from benchmarks.learning.linear_search import (  # noqa: E402
+    Search,
+    beside_no_control,
+    carry_on,
+    cost_table,
+    evaluate_baselines,
+)
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import read  # noqa: E402
 from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
 from cases.options import preset_options  # noqa: E402
-from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "backward_step"
 TASK, PRESET = "flowsim/BackwardStep-v0", "quick"
@@ -79,22 +83,15 @@ def bubbles(kept: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def picture(number: int = 0) -> Figure:
+def picture() -> Figure:
     """Return the deviation of a test episode's vorticity from the steady flow's, with and without feedback, and E."""
-    envs: Any = gymnasium.make_vec(
-        TASK, num_envs=2, vectorization_mode="vector_entry_point", preset=PRESET, autoreset_mode="Disabled",
-    )  # fmt: skip
-    shipped = baselines_of(TASK, {}, EVALUATION_SEED)["linear_feedback"]
-    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
-    task, energy = envs.unwrapped.task, []
-    steady = [task.scene(b).values for b in range(2)]
-    for _ in range(task.options.episode_actions):
-        actions = shipped(seen)
-        actions[0] = 0.0
-        seen, _, _, _, info = envs.step(actions)
-        energy.append(info["measures"]["energy"])
-    scenes = [task.scene(b) for b in range(2)]
-    envs.close()
+    energy = []
+    for task, _, measures in beside_no_control(TASK, PRESET):
+        scenes = [task.scene(b) for b in range(2)]
+        if measures:
+            energy.append(measures["energy"])
+        else:
+            steady = [scene.values for scene in scenes]
     figure = Figure(figsize=(9.0, 4.4), layout="constrained")
     axes = figure.subplots(3, 1, gridspec_kw={"height_ratios": [1.0, 1.0, 1.6]})
     names = ("no control", "linear feedback")

@@ -6,6 +6,7 @@ Every candidate of a generation plays the same episodes for validation, each in 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,28 @@ def carry_on(search: Search, generations: int, file: Path) -> None:
         write_atomically(file, json.dumps(found, indent=1).encode())
         told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
         print(f"generation {number + 1}: {told}", flush=True)
+
+
+def beside_no_control(
+    task: str, preset: str, number: int = 0
+) -> Iterator[tuple[Any, FloatArray, Mapping[str, FloatArray]]]:
+    """Play a test episode without control and, beside it, with the task's linear feedback.
+
+    Yield the task, whose second flow has the feedback, with observations and measures: at the start, when there is
+    nothing measured, and after every action.
+    """
+    envs: Any = gymnasium.make_vec(
+        task, num_envs=2, vectorization_mode="vector_entry_point", preset=preset, autoreset_mode="Disabled",
+    )  # fmt: skip
+    shipped = baselines_of(task, {}, EVALUATION_SEED)["linear_feedback"]
+    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
+    yield envs.unwrapped.task, seen, {}
+    for _ in range(envs.unwrapped.task.options.episode_actions):
+        actions = shipped(seen)
+        actions[0] = 0.0
+        seen, _, _, _, info = envs.step(actions)
+        yield envs.unwrapped.task, seen, info["measures"]
+    envs.close()
 
 
 def cost_table(kept: dict[str, Any], trained: dict[str, list[Row]], length: str) -> str:

@@ -17,23 +17,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.linear_search import Search, carry_on, cost_table, evaluate_baselines  # noqa: E402
+from benchmarks.learning.linear_search import (  # noqa: E402
+    Search,
+    beside_no_control,
+    carry_on,
+    cost_table,
+    evaluate_baselines,
+)
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import read  # noqa: E402
 from cases.open_cavity.env import AHEAD, BEHIND, DEPTH, HEIGHT, STEADY, open_cavity  # noqa: E402
-from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from flowsim import Grid, Simulation, base_flow, leading_modes  # noqa: E402
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "open_cavity"
 TASK, PRESET = "flowsim/OpenCavity-v0", "quick"
@@ -98,21 +101,12 @@ def eigenvalues(kept: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def picture(number: int = 0) -> Figure:
+def picture() -> Figure:
     """Return the vorticity of a test episode at its end, with and without linear feedback, and its energy."""
-    envs: Any = gymnasium.make_vec(
-        TASK, num_envs=2, vectorization_mode="vector_entry_point", preset=PRESET, autoreset_mode="Disabled",
-    )  # fmt: skip
-    shipped = baselines_of(TASK, {}, EVALUATION_SEED)["linear_feedback"]
-    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
-    task, energy = envs.unwrapped.task, []
-    for _ in range(task.options.episode_actions):
-        actions = shipped(seen)
-        actions[0] = 0.0
-        seen, _, _, _, info = envs.step(actions)
-        energy.append(info["measures"]["energy"])
-    scenes = [task.scene(b) for b in range(2)]
-    envs.close()
+    energy = []
+    for task, _, measures in beside_no_control(TASK, PRESET):
+        energy.extend([measures["energy"]] if measures else [])
+        scenes = [task.scene(b) for b in range(2)]
     figure = Figure(figsize=(9.0, 5.6), layout="constrained")
     axes = figure.subplot_mosaic(
         [["zero", "feedback"], ["energy", "energy"]], height_ratios=[1.6, 1.0]

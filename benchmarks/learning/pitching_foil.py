@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -25,12 +24,15 @@ sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
 from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
-from benchmarks.learning.linear_search import Search, carry_on, evaluate_baselines  # noqa: E402
+from benchmarks.learning.linear_search import (  # noqa: E402
+    Search,
+    beside_no_control,
+    carry_on,
+    evaluate_baselines,
+)
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
-from coupling.evaluation.evaluate import baselines_of  # noqa: E402
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "pitching_foil"
 TASK, PRESET = "flowsim/PitchingFoil-v0", "quick"
@@ -67,27 +69,16 @@ def table(kept: dict[str, Any], trained: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def picture(number: int = 0) -> Figure:
+def picture() -> Figure:
     """Return the vorticity in a test episode with and without feedback, and lift and angle of both against time."""
-    envs: Any = gymnasium.make_vec(
-        TASK, num_envs=2, vectorization_mode="vector_entry_point", preset=PRESET, autoreset_mode="Disabled",
-    )  # fmt: skip
-    shipped = baselines_of(TASK, {}, EVALUATION_SEED)["linear_feedback"]
-    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
-    task, rows, scenes, largest = envs.unwrapped.task, [], [], 0.0
-    while True:
-        actions = shipped(seen)
-        actions[0] = 0.0
-        seen, _, _, truncated, info = envs.step(actions)
-        found = info["measures"]
-        rows.append([*found["C_L"], *found["angle of attack"]])
+    rows, scenes, largest = [], [], 0.0
+    for task, seen, measures in beside_no_control(TASK, PRESET):
+        if measures:
+            rows.append([*measures["C_L"], *measures["angle of attack"]])
         # when the lift without control is farthest from what it should be
-        if abs(seen[0, 0]) > largest and not truncated.any():
+        if abs(seen[0, 0]) > largest and len(rows) < task.options.episode_actions:
             largest, at = abs(float(seen[0, 0])), len(rows)
             scenes = [task.scene(b) for b in range(2)]
-        if truncated.any():
-            break
-    envs.close()
     history, time = np.array(rows), task.options.action_time * (np.arange(len(rows)) + 0.5)
     figure = Figure(figsize=(9.0, 5.6), layout="constrained")
     axes = figure.subplots(2, 2, gridspec_kw={"height_ratios": [1.0, 0.8]})

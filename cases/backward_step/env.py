@@ -32,23 +32,20 @@ Ours
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from cases.actuators import Actuator, Blow
 from cases.bank import Development
-from cases.deviation import DeviationEnergy
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import Flow, FlowTask
+from cases.flow_task import Flow
 from cases.impulse import vertical_jet
 from cases.loads import FloatArray
-from cases.options import FlowOptions
-from cases.sensors import VELOCITY_LIMIT, Computed, History, PastActions, Probes, Sensor
-from flowsim import Jet, Sides, Simulation, polygon
+from cases.steady_task import Point, Points, SteadyOptions, SteadyTask
+from flowsim import Jet, Sides, polygon
 from flowsim.render.units import units_of
 
 INLET, OUTLET, HEIGHT = 3.0, 25.0, 2.0
@@ -67,7 +64,7 @@ DEVELOPMENT = Development(time=900.0, snapshots=1, spacing=1.0, push=0.0)
 """The bubbles grow slowly."""
 
 
-class BackwardStepOptions(FlowOptions):
+class BackwardStepOptions(SteadyOptions):
     """Options of flowsim/BackwardStep-v0; their defaults are those of the preset `quick`."""
 
     reynolds: float = Field(600.0, gt=0.0, description="U h / nu")
@@ -77,22 +74,12 @@ class BackwardStepOptions(FlowOptions):
     cells_per_diameter: float = Field(20.0, ge=4.0, description="cells per height of the step")
     episode_actions: int = Field(120, ge=1, description="actions until an episode is truncated")
     action_time: float = Field(1.0, gt=0.0, le=100.0, description="time one action is held")
-    flow_rate: float = Field(
-        0.001, gt=0.0, le=0.5, description="of the jet at a command of 1, in U h"
-    )
     noise_speed: float = Field(
         0.05, ge=0.0, le=1.0, description="standard deviation of the impulses of noise, in U"
     )
     sensors: Literal["upstream", "shear", "both"] = "both"
-    past: int = Field(3, ge=1, le=50, description="how many measurements and actions are observed")
     energy_length: float = Field(
         10.0, ge=1.0, le=OUTLET, description="of the channel over which the energy is taken, in h"
-    )
-    energy_reference: float = Field(
-        0.001, gt=0.0, description="energy that costs 1, in rho U^2 h^2"
-    )
-    effort_weight: float = Field(
-        0.01, ge=0.0, description="weight of the square of the action in the reward"
     )
 
     def box(self) -> tuple[float, float]:
@@ -100,25 +87,19 @@ class BackwardStepOptions(FlowOptions):
         return (INLET + OUTLET, HEIGHT)
 
 
-class BackwardStep(FlowTask[BackwardStepOptions]):
+class BackwardStep(SteadyTask[BackwardStepOptions]):
     """The task; its only body is the step."""
 
     options_class = BackwardStepOptions
     folder = Path(__file__).parent
     units = units_of("h")
+    wall_height = 0.0
 
     def __init__(self, options: BackwardStepOptions, batch: int) -> None:
         super().__init__(options, batch)
         self.memory["noise"] = np.zeros((batch, options.episode_actions))
         self.memory["played"] = np.zeros(batch, np.int64)
         self._impulse = vertical_jet(self.simulation.grid, NOISE, NOISE_SIZE)
-        assert self._bank is not None
-        self.simulation.restore_states([0], self._bank, [0])
-        self.simulation.settle(np.arange(batch) == 0)  # as at the start of an episode
-        self.energy = DeviationEnergy(
-            self.simulation, (INLET, INLET + options.energy_length), (0.0, HEIGHT)
-        )
-        self._calm = self._sense()[0].copy()
 
     def flow(self) -> Flow:
         """Return the channel, the lower half of whose inlet is solid."""
@@ -137,33 +118,14 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
         """Every episode starts from the steady flow."""
         return DEVELOPMENT
 
-    def disturb(self, simulation: Simulation) -> None:
-        """Leave it alone: the flow is to become steady."""
+    def energy_window(self) -> tuple[Point, Point]:
+        """Return the first `energy_length` of the channel behind the edge."""
+        return (INLET, INLET + self.options.energy_length), (0.0, HEIGHT)
 
-    def actuators(self) -> Sequence[Actuator]:
-        """Return the jet, which gets to its flow rate within the action."""
-        return [Blow((0,), rate=self.options.flow_rate, ramp=self.options.action_time)]
-
-    def sensors(self) -> Sequence[Sensor]:
-        """Return the last deviations from the steady flow, and the last actions."""
-        # the velocity at the wall is zero, so that in the middle of the first cell it tells the slope
-        height = 0.5 / self.options.cells_per_diameter
-        upstream = UPSTREAM if self.options.sensors != "shear" else ()
-        wall = [(INLET + x, height) for x in WALL[self.options.sensors]]
-        self._upstream, self._probes = len(upstream), Probes([*upstream, *wall])
-        felt = Computed(self._deviation, [VELOCITY_LIMIT] * (2 * len(upstream) + len(wall)))
-        return [History(felt, self.options.past), PastActions(self.options.past)]
-
-    def _sense(self) -> FloatArray:
-        """Return the velocities at the points upstream and du/dy at those of the lower wall, shape (B, size)."""
-        points = self._probes.places(0)
-        points = np.broadcast_to(points, (self.batch, *points.shape))
-        velocity, n = self.simulation.sample_velocity(points), self._upstream
-        slopes = velocity[:, n:, 0] / points[:, n:, 1]
-        return np.concatenate([velocity[:, :n].reshape(self.batch, -1), slopes], axis=1)
-
-    def _deviation(self) -> FloatArray:
-        return self._sense() - self._calm
+    def sensed(self) -> tuple[Points, Sequence[float]]:
+        """Return the points between the noise and the slot, and those of the lower wall."""
+        sensors = self.options.sensors
+        return UPSTREAM if sensors != "shear" else (), [INLET + x for x in WALL[sensors]]
 
     # --- noise --------------------------------------------------------------------------------------------------
 
@@ -185,20 +147,6 @@ class BackwardStep(FlowTask[BackwardStepOptions]):
             if (speed := float(noise[b, played[b]])) != 0.0:
                 self.simulation.add_velocity(b, speed * u, speed * v)
         played += 1
-
-    # --- what it is worth ---------------------------------------------------------------------------------------
-
-    def reward(self, commands: FloatArray) -> FloatArray:
-        """Return less the energy over its reference and, weighted, the square of the action."""
-        options = self.options
-        cost = (
-            self.energy() / options.energy_reference + options.effort_weight * commands[:, 0] ** 2
-        )
-        return np.asarray(-cost)
-
-    def measures(self) -> Mapping[str, FloatArray]:
-        """Return the energy of the deviation, and the flow rate of the jet."""
-        return {"energy": self.energy(), "flow rate": self.simulation.jet_flow_rates[:, 0].copy()}
 
 
 class BackwardStepEnv(FlowEnv):

@@ -28,22 +28,19 @@ Deviations from HydroGym
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from cases.actuators import Actuator, Blow
 from cases.bank import Development, load_or_build
-from cases.deviation import DeviationEnergy
 from cases.flow_env import FlowEnv, FlowVectorEnv
-from cases.flow_task import Flow, FlowTask
+from cases.flow_task import Flow
 from cases.loads import FloatArray
-from cases.options import FlowOptions
-from cases.sensors import VELOCITY_LIMIT, Computed, History, PastActions, Probes, Sensor
-from flowsim import Jet, Sides, Simulation, polygon
+from cases.steady_task import Point, Points, SteadyOptions, SteadyTask
+from flowsim import Jet, Sides, polygon
 from flowsim.bodies import Body
 from flowsim.render.units import units_of
 
@@ -52,14 +49,13 @@ AHEAD, BEHIND, DEPTH, HEIGHT = 0.4, 1.0, 1.0, 0.5
 SLOT = 0.35
 MOUTH = tuple((AHEAD + x, DEPTH) for x in (0.2, 0.4, 0.6, 0.8))
 WALL = tuple(AHEAD + 1.0 + x for x in (0.01, 0.03, 0.05, 0.07, 0.09))
-SHEAR_LIMIT = 1000.0
 DEVELOPMENT = Development(time=40.0, snapshots=30, spacing=1.3, push=0.0, split=True)
 """Until the oscillation is that of the flow without control; each third of the states covers 13 L/U."""
 STEADY = Development(time=100.0, snapshots=1, spacing=1.0, push=0.0, damping=(1.2, 0.5))
 """More damping than the fastest mode grows, and a filter wider than the period of the slowest over 2 pi."""
 
 
-class OpenCavityOptions(FlowOptions):
+class OpenCavityOptions(SteadyOptions):
     """Options of flowsim/OpenCavity-v0; their defaults are those of the preset `quick`."""
 
     reynolds: float = Field(7500.0, gt=0.0, description="U L / nu")
@@ -70,15 +66,11 @@ class OpenCavityOptions(FlowOptions):
         0.0008, gt=0.0, le=0.5, description="of the jet at a command of 1, in U L"
     )
     sensors: Literal["shear", "mouth", "both"] = "both"
-    past: int = Field(3, ge=1, le=50, description="how many measurements and actions are observed")
     energy_depth: float = Field(
         0.2, gt=0.0, le=DEPTH, description="down to which the energy is taken, in L"
     )
     energy_reference: float = Field(
         0.002, gt=0.0, description="energy that costs 1, in rho U^2 L^2"
-    )
-    effort_weight: float = Field(
-        0.01, ge=0.0, description="weight of the square of the action in the reward"
     )
 
     def box(self) -> tuple[float, float]:
@@ -102,23 +94,14 @@ def open_cavity() -> Flow:
     )
 
 
-class OpenCavity(FlowTask[OpenCavityOptions]):
+class OpenCavity(SteadyTask[OpenCavityOptions]):
     """The task; bodies are the walls ahead of the cavity and behind it."""
 
     options_class = OpenCavityOptions
     folder = Path(__file__).parent
     units = units_of("L")
-
-    def __init__(self, options: OpenCavityOptions, batch: int) -> None:
-        super().__init__(options, batch)
-        steady = load_or_build(self.build(1, len(self._flow.bodies)), STEADY, self.disturb)
-        self.simulation.restore_states([0], self.simulation.store_states(steady), [0])
-        self.simulation.settle(np.arange(batch) == 0)
-        width, height = options.box()
-        self.energy = DeviationEnergy(
-            self.simulation, (AHEAD, width), (DEPTH - options.energy_depth, height)
-        )
-        self._calm = self._sense()[0].copy()
+    wall_height = DEPTH
+    slope_limit = 1000.0
 
     def flow(self) -> Flow:
         """Return the stream over the cavity, and the jet."""
@@ -129,52 +112,24 @@ class OpenCavity(FlowTask[OpenCavityOptions]):
         """Episodes start from stored states of the flow without control."""
         return DEVELOPMENT
 
-    def disturb(self, simulation: Simulation) -> None:
-        """Leave it alone: it oscillates by itself."""
+    def steady_state(self) -> dict[str, Any]:
+        """Return the flow that becomes steady under damping."""
+        steady = load_or_build(self.build(1, len(self._flow.bodies)), STEADY, self.disturb)
+        return self.simulation.store_states(steady)
 
-    def actuators(self) -> Sequence[Actuator]:
-        """Return the jet, which gets to its flow rate within the action."""
-        return [Blow((0,), rate=self.options.flow_rate, ramp=self.options.action_time)]
+    def energy_window(self) -> tuple[Point, Point]:
+        """Return the part from the upstream edge on, down to `energy_depth`."""
+        width, height = self.options.box()
+        return (AHEAD, width), (DEPTH - self.options.energy_depth, height)
 
-    def sensors(self) -> Sequence[Sensor]:
-        """Return the last deviations from the steady flow, and the last actions."""
-        mouth = MOUTH if self.options.sensors != "shear" else ()
-        # the velocity at the wall is zero, so that in the middle of the first cell it tells the slope
-        self._height = 0.5 / self.options.cells_per_diameter
-        wall = [(x, DEPTH + self._height) for x in WALL]
-        self._mouth, self._probes = len(mouth), Probes([*mouth, *wall])
-        limits = [VELOCITY_LIMIT] * (2 * len(mouth))
-        if self.options.sensors != "mouth":
-            limits.append(SHEAR_LIMIT)
-        felt = Computed(self._deviation, limits)
-        return [History(felt, self.options.past), PastActions(self.options.past)]
+    def sensed(self) -> tuple[Points, Sequence[float]]:
+        """Return the points of the shear layer, and those of the wall behind the cavity."""
+        sensors = self.options.sensors
+        return MOUTH if sensors != "shear" else (), WALL if sensors != "mouth" else ()
 
-    def _sense(self) -> FloatArray:
-        """Return the velocities at the points of the mouth and the mean du/dy at the wall behind it, (B, size)."""
-        points = self._probes.places(0)
-        points = np.broadcast_to(points, (self.batch, *points.shape))
-        velocity, n = self.simulation.sample_velocity(points), self._mouth
-        sensed = velocity[:, :n].reshape(self.batch, -1)
-        if self.options.sensors == "mouth":
-            return sensed
-        slope = velocity[:, n:, 0].mean(axis=1, keepdims=True) / self._height
-        return np.concatenate([sensed, slope], axis=1)
-
-    def _deviation(self) -> FloatArray:
-        return self._sense() - self._calm
-
-    def reward(self, commands: FloatArray) -> FloatArray:
-        """Return less the energy over its reference and, weighted, the square of the action."""
-        options = self.options
-        cost = self.energy() / options.energy_reference
-        return np.asarray(-cost - options.effort_weight * commands[:, 0] ** 2)
-
-    def measures(self) -> Mapping[str, FloatArray]:
-        """Return the energy of the deviation, and the flow rate of the jet."""
-        return {
-            "energy": self.energy(),
-            "flow rate": self.simulation.jet_flow_rates[:, 0].copy(),
-        }
+    def at_wall(self, velocity: FloatArray) -> FloatArray:
+        """Return the mean over the points, where there are any."""
+        return velocity.mean(axis=1, keepdims=True) if velocity.shape[1] else velocity
 
 
 class OpenCavityEnv(FlowEnv):

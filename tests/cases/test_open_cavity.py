@@ -58,8 +58,7 @@ def steady_task(**options):
     env = make(**options)
     env.reset(seed=0)
     task = env.task
-    steady = cavity.load_or_build(task.build(1, 2), cavity.STEADY, task.disturb)
-    task.simulation.restore_states([0], task.simulation.store_states(steady), [0])
+    task.simulation.restore_states([0], task.steady_state(), [0])
     task.simulation.settle()
     return task
 
