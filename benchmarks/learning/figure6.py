@@ -16,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -167,6 +167,39 @@ def on_the_way(methods: dict[str, Seeds]) -> list[str]:
         held = [f"{np.mean([each[1][k] for each in seeds]):.2f}" for k in range(len(places))]
         lines.append(f"| {row_name(name, methods[name])} | {after} | " + " | ".join(held) + " |")
     return lines
+
+
+def far_policy_shares(methods: dict[str, Seeds]) -> list[str]:
+    """Return the share of far-policy steps in the memory at quarters of the trainings with ReF-ER, in Markdown.
+
+    Trainings of before it was logged are left out.
+    """
+    quarters = (0.25, 0.5, 0.75, 1.0)
+    lines = [
+        "| method with ReF-ER | "
+        + " | ".join(f"far-policy share after {part:.0%}" for part in quarters) + " | KL divergence at the end |",
+        "| --- |" + " --: |" * (len(quarters) + 1),
+    ]  # fmt: skip
+    for name, seeds in methods.items():
+        logged = [
+            [row for row in seed["curve"] if row.get("far_fraction") is not None] for seed in seeds
+        ]
+        agents = [seed["settings"].get("agent") or {} for seed in seeds]
+        if not all(logged) or any(agent.get("replay", "none") == "none" for agent in agents):
+            continue
+        shares = [
+            [_latest(rows, part * seed["steps"])["far_fraction"] for rows, seed in zip(logged, seeds, strict=True)]
+            for part in quarters
+        ]  # fmt: skip
+        divergences = [float(rows[-1]["kl"]) for rows in logged]
+        cells = [numbers(each) for each in (*shares, divergences)]
+        lines.append(f"| {row_name(name, seeds)} | " + " | ".join(cells) + " |")
+    return lines if len(lines) > 2 else []
+
+
+def _latest(rows: list[dict[str, Any]], steps: float) -> dict[str, Any]:
+    """Return the last row of a curve up to some environment steps."""
+    return [row for row in rows if row["environment_steps"] <= steps][-1]
 
 
 def _lengths(seed: Result, places: np.ndarray) -> np.ndarray:
@@ -372,6 +405,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
             ):
                 parts.append(CAPTION)
             parts += ["\n".join(table(methods)), *_as_part(on_the_way(methods))]
+            parts += _as_part(far_policy_shares(methods))
             parts += _as_part(differences(methods))
             if suite.contrasts:
                 parts += [COMPARISONS, "\n".join(contrast_table(suite, by_task(methods)))]

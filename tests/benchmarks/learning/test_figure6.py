@@ -28,9 +28,13 @@ SUITE = {
 
 
 @pytest.fixture
-def figure6(tmp_path, monkeypatch):
+def module(monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])  # the script changes its first entry
-    module = importlib.import_module("benchmarks.learning.figure6")
+    return importlib.import_module("benchmarks.learning.figure6")
+
+
+@pytest.fixture
+def figure6(module, tmp_path, monkeypatch):
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(SUITE))
 
     def command(*words):
@@ -71,3 +75,23 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert "| SAC, small | 300 (300) | 1.00 | 1.00 |" in page.read_text()
     assert (tmp_path / "images" / "figure6_tiny.png").stat().st_size > 10_000
     assert "1 of 1 trainings done." in page.read_text()
+
+
+def test_shares_of_far_policy_steps_are_those_of_the_latest_row_and_of_refer_alone(module):
+    def training(replay, shares):
+        curve = [
+            {"environment_steps": 100 * n + 90, "far_fraction": share, "kl": float(n)}
+            for n, share in enumerate(shares)
+        ]
+        return {"steps": 400, "curve": curve, "settings": {"agent": {"replay": replay}}}
+
+    methods = {
+        "a": [training("refer", [0.1, 0.2, 0.3, 0.4]), training("refer", [0.3, 0.4, 0.5, 0.8])],
+        "without": [training("none", [0.9] * 4)],
+        "older": [training("refer", [None] * 4)],
+    }
+    *head, row = module.far_policy_shares(methods)
+    assert len(head) == 2
+    cells = [cell.strip().split(" ")[0] for cell in row.strip("|").split("|")]
+    assert cells == ["a", "0.2", "0.3", "0.4", "0.6", "3"]
+    assert module.far_policy_shares({"without": methods["without"]}) == []
