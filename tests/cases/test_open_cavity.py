@@ -1,4 +1,4 @@
-"""The open cavity: rules of Gymnasium, the steady flow, what is sensed and paid, restarts, presets, its instability."""
+"""The open cavity: rules of Gymnasium, the steady flow, what is sensed and paid, restarts, presets."""
 
 import warnings
 from dataclasses import replace
