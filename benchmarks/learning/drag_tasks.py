@@ -2,13 +2,15 @@
 
     python benchmarks/learning/drag_tasks.py search rotating_cylinder      # minutes of one core
     python benchmarks/learning/drag_tasks.py evaluate rotating_cylinder
+    python benchmarks/learning/drag_tasks.py steady rotating_cylinder      # the flow that does not shed; minutes
     python benchmarks/learning/drag_tasks.py train rotating_cylinder --seeds 5
     python benchmarks/learning/drag_tasks.py learners square_jets --seeds 1 # other learners and sensors
     python benchmarks/learning/drag_tasks.py page                          # the tables of the tasks' pages
 
-`cases/baselines.py` ships of each kind the candidate with the highest return. Raw results of search and evaluate are in
-benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet, those of
-other learners in benchmarks/results/TASK_learners.parquet.
+`cases/baselines.py` ships of each kind the candidate with the highest return. Raw results of search, evaluate, steady
+are in benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet, those
+of other learners in benchmarks/results/TASK_learners.parquet and, of stable-baselines3, flow_peers.parquet
+(flow_peers.py).
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
+from benchmarks.learning.suites.plan import read_results  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
@@ -39,11 +43,14 @@ from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.aggregate import interquartile_mean, interval  # noqa: E402
+from flowsim import base_flow  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
 
 RESULTS = STUDIES / "drag_tasks"
 EPISODES = {"search": 3, "evaluate": 10}
 AMPLITUDES = (0.25, 0.5, 1.0)
+STEADY = 1e-6
+"""Rate of change, in U^2/D, at which a flow is steady."""
 
 TASKS = {
     "rotating_cylinder": ("flowsim/RotatingCylinder-v0", "rotating_cylinder.md"),
@@ -148,15 +155,50 @@ def play(
     write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
+def find_steady(task: str, file: Path) -> None:
+    """Keep the drag of the flow of the preset `quick` without control, if it did not shed.
+
+    The flow is steady in float64, by selective frequency damping; its drag is that of an action of no command.
+    """
+    env = gymnasium.make(TASKS[task][0], dtype="float64")
+    played: Any = env.unwrapped
+    env.reset(seed=0)
+    found = base_flow(played.task.simulation, tolerance=STEADY, duration=600.0)
+    if not found.converged[0]:
+        raise SystemExit(f"{task}: the flow still changes by {found.change[0]:.1e} U^2/D")
+    *_, info = env.step(np.zeros(played.action_space.shape, np.float32))
+    kept = {
+        "task": TASKS[task][0],
+        "cells_per_diameter": played.task.options.cells_per_diameter,
+        "change": float(found.change[0]),
+        "duration": float(found.duration[0]),
+        "measures": {name: float(value) for name, value in info["measures"].items()},
+        "machine": machine(),
+    }
+    print(f"{task}: {kept['measures']}")
+    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+
+
 HEAD = "| {} | return | C_D | C_L | actuation power | net power | net power against no control |"
 
 
-def table(kept: dict[str, Any], trained: list[Row]) -> str:
-    """Return a row for each baseline and one for the trained agents, in Markdown."""
+def table(kept: dict[str, Any], trained: list[Row], steady: dict[str, Any]) -> str:
+    """Return a row for each baseline, one for the trained agents and one for the steady flow, in Markdown."""
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
     if trained:
         rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
-    return "\n".join([HEAD.format("controller"), "| --- |" + " --: |" * 6, *cells(rows, kept)])
+    rested = steady["measures"]
+    each = [f"{rested[name]:.3f}" for name in ("C_D", "C_L", "actuation power", "net power")]
+    last = f"| the steady flow | | {' | '.join(each)} | {against_zero(rested['net power'], kept)} |"
+    return "\n".join(
+        [HEAD.format("controller"), "| --- |" + " --: |" * 6, *cells(rows, kept), last]
+    )
+
+
+def against_zero(net: float, kept: dict[str, Any]) -> str:
+    """Return by how much a net power is changed against that without control."""
+    zero = kept["found"]["zero"]["measures"]["net power"]["mean"]
+    return f"{100.0 * (net / zero - 1.0):+.1f} %"
 
 
 def table_of_learners(task: str, kept: dict[str, Any]) -> str:
@@ -164,9 +206,13 @@ def table_of_learners(task: str, kept: dict[str, Any]) -> str:
     trained = {QUICK[task]: read(STUDIES / f"{task}_quick.parquet")}
     for row in read(STUDIES / f"{task}_learners.parquet"):
         trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
+    for row in read_results(STUDIES / "flow_peers.parquet", task):
+        same = row | {"evaluation": {"after": row["evaluation"]["deterministic"]}}
+        trained.setdefault(row["settings"]["method"], []).append(same)
+    last = [name for name in trained if name not in LEARNERS[task] and name != QUICK[task]]
     rows = {
         f"{name}, {seeds(trained[name])}": of_seeds(trained[name])
-        for name in (QUICK[task], *LEARNERS[task])
+        for name in (QUICK[task], *LEARNERS[task], *last)
         if trained.get(name)
     }
     return "\n".join([HEAD.format("learner"), "| --- |" + " --: |" * 6, *cells(rows, kept)])
@@ -180,15 +226,14 @@ def seeds(trained: list[Row]) -> str:
 def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
     """Return lines of a table."""
     lines = []
-    zero = kept["found"]["zero"]["measures"]["net power"]["mean"]
     for name, result in rows.items():
         measures = result["measures"]
         low, high = result["ci95"]
         each = [f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in measures.values()]
-        change = 100.0 * (measures["net power"]["mean"] / zero - 1.0)
+        change = against_zero(measures["net power"]["mean"], kept)
         lines.append(
             f"| {name} | {result['mean_return']:.2f} [{low:.2f}, {high:.2f}] | "
-            f"{' | '.join(each)} | {change:+.1f} % |"
+            f"{' | '.join(each)} | {change} |"
         )
     return lines
 
@@ -230,7 +275,7 @@ def train_learners(task: str, seeds: int) -> None:
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    commands = ("search", "evaluate", "train", "learners", "page")
+    commands = ("search", "evaluate", "steady", "train", "learners", "page")
     parser.add_argument("command", choices=commands)
     parser.add_argument("task", choices=TASKS, nargs="?", default="rotating_cylinder")
     parser.add_argument("--seeds", type=int, default=5, help="of train and learners, from 0")
@@ -239,6 +284,8 @@ def main() -> None:
         train(f"{options.task}/quick", options.seeds)
     elif options.command == "learners":
         train_learners(options.task, options.seeds)
+    elif options.command == "steady":
+        find_steady(options.task, RESULTS / f"{options.task}_steady.json")
     elif options.command == "page":
         fill_pages()
     else:
@@ -249,8 +296,11 @@ def fill_pages() -> None:
     """Write the tables of the tasks' pages from what is kept."""
     for task, (_, page) in TASKS.items():
         kept = json.loads((RESULTS / f"{task}_evaluate.json").read_text())
+        steady = json.loads((RESULTS / f"{task}_steady.json").read_text())
         trained = read(STUDIES / f"{task}_quick.parquet")
-        fill_in(ROOT / "docs" / page, "learning/drag_tasks", "baselines", table(kept, trained))
+        fill_in(
+            ROOT / "docs" / page, "learning/drag_tasks", "baselines", table(kept, trained, steady)
+        )
         if (STUDIES / f"{task}_learners.parquet").exists():
             fill_in(
                 ROOT / "docs" / page, "learning/drag_tasks", "learners",
