@@ -67,7 +67,7 @@ JOBS = {
 }  # fmt: skip
 """Words for benchmarks/learning/figure6.py that choose one training each, seed 0."""
 LIMITS = {
-    "convection": "Trained at 32 cells per H; the first of the seeds on its page.",
+    "convection": "Trained at 32 cells per H, by two worker processes; the seeds on its page are other trainings.",
     "foil": "Trained at 32 cells per chord, 4.8 cells in the thickest part; the first of the seeds on its page.",
     "jets": "Trained at 20 cells per D, whose drag is 4 % above the literature's; the first of the seeds on its page.",
     "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
