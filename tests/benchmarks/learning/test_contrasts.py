@@ -86,7 +86,7 @@ def test_the_interval_holds_the_difference_as_often_as_it_says():
     assert held >= 50
 
 
-@pytest.mark.parametrize("study", ["figure6", "memory", "mujoco", "refer", "sisl"])
+@pytest.mark.parametrize("study", ["figure6", "flow_peers", "memory", "mujoco", "refer", "sisl"])
 def test_the_contrasts_of_the_studies_are_like_beside_like(study):
     plan = read_plan(PLANS / f"{study}.yaml")
     assert any(suite.contrasts for suite in plan.values())

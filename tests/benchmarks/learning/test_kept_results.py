@@ -9,7 +9,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.filterwarnings("ignore::rl_agent.config.old_names.OldNameWarning")
-@pytest.mark.parametrize("study", ["defaults", "figure6", "memory", "mujoco", "replay", "sisl"])
+@pytest.mark.parametrize(
+    "study", ["defaults", "figure6", "flow_peers", "memory", "mujoco", "refer", "replay", "sisl"]
+)
 def test_every_kept_result_is_a_complete_job_of_the_plan(study):
     plan = importlib.import_module("benchmarks.learning.suites.plan")
     is_complete = importlib.import_module("benchmarks.learning.suites.job").is_complete
