@@ -89,6 +89,15 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
             "quick",
             ("agent.network=lstm", "agent.window=16", "agent.center_advantages=true"),
         ),
+        "V-RACER + centred advantages, LSTM, base, 96,000 actions": (
+            "quick",
+            (
+                "agent.network=lstm",
+                "agent.window=16",
+                "agent.center_advantages=true",
+                "run.steps=96000",
+            ),
+        ),
         "SAC, wake": ("wake", ("agent.algorithm=sac",)),
         "V-RACER, wake": ("wake", ()),
     },
