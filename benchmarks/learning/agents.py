@@ -44,7 +44,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 AGENTS = ROOT / "coupling" / "agents"
 FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 RUNS = {
-    "convection": ("rayleigh_benard/quick",),
+    "convection": ("rayleigh_benard/quick", "run.evaluate_episodes=10"),
     "foil": ("pitching_foil/quick",),
     "jets": ("cylinder_jets/quick",),
     "pendulum": ("mujoco/inverted_double_pendulum", "run.steps=200000", "run.evaluate_episodes=48"),
