@@ -44,7 +44,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 AGENTS = ROOT / "coupling" / "agents"
 FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 RUNS = {
-    "convection": ("rayleigh_benard/quick", "run.evaluate_episodes=10"),
+    "heaters": ("rayleigh_benard/quick", "run.evaluate_episodes=10"),
     "foil": ("pitching_foil/quick",),
     "jets": ("cylinder_jets/quick",),
     "pendulum": ("mujoco/inverted_double_pendulum", "run.steps=200000", "run.evaluate_episodes=48"),
@@ -67,7 +67,7 @@ JOBS = {
 }  # fmt: skip
 """Words for benchmarks/learning/figure6.py that choose one training each, seed 0."""
 LIMITS = {
-    "convection": "Trained at 32 cells per H, by two worker processes; the seeds on its page are other trainings.",
+    "heaters": "Trained at 32 cells per H, by two worker processes; the seeds on its page are other trainings.",
     "foil": "Trained at 32 cells per chord, 4.8 cells in the thickest part; the first of the seeds on its page.",
     "jets": "Trained at 20 cells per D, whose drag is 4 % above the literature's; the first of the seeds on its page.",
     "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
