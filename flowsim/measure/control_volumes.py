@@ -123,7 +123,7 @@ class ControlVolumes:
     def _around(self, field: Any, cells: Cells, ghosts: int = G) -> Field:
         """Return a field in a rectangle that is a cell wider on every side, on the host.
 
-        Whole fields would take longer to come from a GPU than a step takes there.
+        Whole fields would be many times as many bytes to copy from a GPU.
         """
         i0, i1, j0, j1 = cells
         part = field[i0 - 1 : i1 + 1 + 2 * ghosts, j0 - 1 : j1 + 1 + 2 * ghosts]
