@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import VELOCITY_LIMIT, Computed, History, PastActions, Probes, Sensor
 from flowsim import Simulation
+from flowsim.render.fields import Scene
+from flowsim.render.quantities import Quantity
 
 Point = tuple[float, float]
 Points = Sequence[Point]
@@ -46,6 +49,8 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
     """y of the wall at whose cells du/dy is sensed, in D."""
     slope_limit: ClassVar[float] = VELOCITY_LIMIT
     """Bound of du/dy in an observation, in U/D."""
+    vorticity_limit: ClassVar[float]
+    """Where the colours of a picture end, in U/D."""
 
     def __init__(self, options: SteadyOptionsT, batch: int) -> None:
         super().__init__(options, batch)
@@ -53,6 +58,7 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
         self.simulation.settle(np.arange(batch) == 0)  # as at the start of an episode
         self.energy = DeviationEnergy(self.simulation, *self.energy_window())
         self._calm = self._sense()[0].copy()
+        self._calm_vorticity = self.simulation.vorticity(0).copy()
 
     def steady_state(self) -> dict[str, Any]:
         """Return the steady flow, as `Simulation.store_states` does; unless overridden episodes start from it."""
@@ -110,3 +116,10 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
     def measures(self) -> Mapping[str, FloatArray]:
         """Return the energy of the deviation, and the flow rate of the jet."""
         return {"energy": self.energy(), "flow rate": self.simulation.jet_flow_rates[:, 0].copy()}
+
+    def scene(self, index: int) -> Scene:
+        """Return a picture of the deviation of the vorticity from the steady flow's."""
+        scene = super().scene(index)
+        limit = self.vorticity_limit
+        quantity = Quantity("deviation of vorticity", "{rate}", limit, True, "balance")
+        return replace(scene, values=scene.values - self._calm_vorticity, quantity=quantity)

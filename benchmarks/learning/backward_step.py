@@ -87,19 +87,16 @@ def picture() -> Figure:
     """Return the deviation of a test episode's vorticity from the steady flow's, with and without feedback, and E."""
     energy = []
     for task, _, measures in beside_no_control(TASK, PRESET):
+        energy.extend([measures["energy"]] if measures else [])
         scenes = [task.scene(b) for b in range(2)]
-        if measures:
-            energy.append(measures["energy"])
-        else:
-            steady = [scene.values for scene in scenes]
     figure = Figure(figsize=(9.0, 4.4), layout="constrained")
     axes = figure.subplots(3, 1, gridspec_kw={"height_ratios": [1.0, 1.0, 1.6]})
     names = ("no control", "linear feedback")
     time = task.options.action_time * (np.arange(len(energy)) + 1.0)
-    for axis, scene, calm, name in zip(axes, scenes, steady, names, strict=False):
+    for axis, scene, name in zip(axes, scenes, names, strict=False):
         width, height = scene.size
         axis.imshow(
-            (scene.values - calm).T,
+            scene.values.T,
             origin="lower",
             extent=(-INLET, width - INLET, -1.0, height - 1.0),
             cmap="RdBu_r",

@@ -106,17 +106,17 @@ def picture() -> Figure:
     energy = []
     for task, _, measures in beside_no_control(TASK, PRESET):
         energy.extend([measures["energy"]] if measures else [])
-        scenes = [task.scene(b) for b in range(2)]
+        flows = [task.simulation.vorticity(b) for b in range(2)]
+        width, height = task.options.box()
     figure = Figure(figsize=(9.0, 5.6), layout="constrained")
     axes = figure.subplot_mosaic(
         [["zero", "feedback"], ["energy", "energy"]], height_ratios=[1.6, 1.0]
     )
     names = ("no control", "linear feedback")
     time = task.options.action_time * (np.arange(len(energy)) + 1.0)
-    for axis, scene, name in zip((axes["zero"], axes["feedback"]), scenes, names, strict=True):
-        width, height = scene.size
+    for axis, flow, name in zip((axes["zero"], axes["feedback"]), flows, names, strict=True):
         axis.imshow(
-            scene.values.T,
+            flow.T,
             origin="lower",
             extent=(-AHEAD, width - AHEAD, -DEPTH, height - DEPTH),
             cmap="RdBu_r",

@@ -94,6 +94,7 @@ class BackwardStep(SteadyTask[BackwardStepOptions]):
     folder = Path(__file__).parent
     units = units_of("h")
     wall_height = 0.0
+    vorticity_limit = 0.3
 
     def __init__(self, options: BackwardStepOptions, batch: int) -> None:
         super().__init__(options, batch)

@@ -102,6 +102,7 @@ class OpenCavity(SteadyTask[OpenCavityOptions]):
     units = units_of("L")
     wall_height = DEPTH
     slope_limit = 1000.0
+    vorticity_limit = 5.0
 
     def flow(self) -> Flow:
         """Return the stream over the cavity, and the jet."""

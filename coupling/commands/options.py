@@ -83,7 +83,7 @@ Fields = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="what the film of a flow shows: vorticity (unless given), speed, pressure or several",
+        help="what the film of a flow shows: vorticity, speed, pressure or several; what the task shows unless given",
     ),
 ]
 Range = Annotated[
@@ -146,11 +146,24 @@ def preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | None
     return (None, [preset, *words]) if "=" in preset else (preset, words)
 
 
-def quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
+def quantities(names: str, ranges: str | None) -> "list[Quantity]":
     """Return what a film shows, from ``--fields`` and ``--range``."""
     from flowsim.render.quantities import choose
 
     try:
-        return choose(names or "vorticity", ranges)
+        return choose(names, ranges)
     except ValueError as error:
         raise ConfigError(f"--{error}") from error
+
+
+def shown(names: str | None, ranges: str | None) -> "dict[str, Any]":
+    """Return what a film of a task shows, as arguments of :func:`coupling.film.flow_film.render_film`.
+
+    Without names it is what the task shows of itself, or the fields that the range names.
+    """
+    if names is None and ranges is None:
+        return {}
+    if names is not None or "=" in str(ranges):
+        named = (word.partition("=")[0] for word in str(ranges).split(","))
+        return {"quantities": quantities(names or ",".join(named), ranges)}
+    return {"limit": quantities("vorticity", ranges)[0].limit}

@@ -70,7 +70,7 @@ def render(
     fps
         Pictures per second; 25 of a flow unless given, of another task what it says itself.
     look
-        Of the film of a flow: ``quantities``, ``follow`` and ``frames_per_action`` of
+        Of the film of a flow: ``quantities``, ``limit``, ``follow`` and ``frames_per_action`` of
         :func:`coupling.film.flow_film.render_film`; another task draws itself.
     trust
         Run code that is not known, see :mod:`coupling.run.trust`.
@@ -88,7 +88,8 @@ def render(
     load_task(config.env)  # a module of the current folder, perhaps
     flow, look = is_flow(config.env), look or {}
     if look and not flow:
-        word = next(iter(look)).replace("quantities", "fields").replace("_", "-")
+        word = {"quantities": "fields", "limit": "range"}.get(next(iter(look)), next(iter(look)))
+        word = word.replace("_", "-")
         raise ConfigError(f"--{word} is for films of flows: {config.env} draws itself")
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         os.environ.setdefault("MUJOCO_GL", "egl")  # its own choice needs a display

@@ -33,7 +33,7 @@ from flowsim.render.fields import (
     text_size,
 )
 from flowsim.render.films import FPS, is_series, write_films
-from flowsim.render.quantities import VORTICITY, Quantity
+from flowsim.render.quantities import Quantity
 
 HOLD_SECONDS = 1.5
 """How long the last picture is shown."""
@@ -91,7 +91,7 @@ class Look:
         Time at the right end of the plots of the actions, from the first picture of the film.
     """
 
-    quantities: Sequence[Quantity] = (VORTICITY,)
+    quantities: Sequence[Quantity]
     follow: bool = False
     width: int = 480
     span: float = 1.0
@@ -218,7 +218,8 @@ def render_film(
     frames_per_action: int = FRAMES_PER_ACTION,
     fps: float = FPS,
     width: int = 480,
-    quantities: Sequence[Quantity] = (VORTICITY,),
+    quantities: Sequence[Quantity] = (),
+    limit: float | None = None,
     follow: bool = False,
     tally: Lines = (),
     progress: Callable[[float], None] = lambda done: None,
@@ -250,7 +251,10 @@ def render_film(
     width : int
         Width of a large panel in pixels, even.
     quantities : sequence of Quantity
-        What the large panels show, below each other; the small ones show the first.
+        What the large panels show, below each other; the small ones show the first. Unless given it is what the task
+        shows of itself, the vorticity of most.
+    limit : float or None
+        Where the colours of that end, in its unit; not of `quantities`, which have their own.
     follow : bool
         Keep the agent in the middle of half of the box.
     tally : sequence of (str, str)
@@ -278,14 +282,15 @@ def render_film(
     for what, things in (
         ("controllers", controllers),
         ("seeds", seeds),
-        ("quantities", quantities),
     ):
         if not len(things):
             raise ValueError(f"there are no {what} to film, but there must be at least one")
     episodes = _start(env, env_options, [*seeds, *[seeds[0]] * (len(controllers) - 1)])
     options = episodes.task.options
     actions = min(actions, options.episode_actions)
-    look = Look(tuple(quantities), follow, width, span=actions * options.action_time)
+    own = episodes.task.scene(0).quantity
+    quantities = tuple(quantities) or (own if limit is None else replace(own, limit=limit),)
+    look = Look(quantities, follow, width, span=actions * options.action_time)
     film = _Film(episodes, controllers, len(seeds), look, tally)
     frames = film.frames(actions, frames_per_action, round(HOLD_SECONDS * fps), progress)
     named = {file.suffix[1:]: file for file in files}

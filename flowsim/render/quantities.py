@@ -24,6 +24,10 @@ HALF = 512
 """Colours on each side of zero: more than eight bits a channel can tell apart."""
 
 
+def _with_the_scene(simulation: State, b: int) -> Values:
+    raise ValueError("this field is not computed from the flow alone: its values come with a scene")
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A field as it is shown.
@@ -41,6 +45,8 @@ class Quantity:
         Name of a map of cmocean.
     of : callable
         Returns the field of one simulation of a batch, shape (nx, ny), at the cell centres.
+        A field of which a task alone knows the values, and one that came from another process, has none: whoever made
+        the scene has put them there.
     """
 
     name: str
@@ -48,7 +54,7 @@ class Quantity:
     limit: float
     signed: bool
     colours: str
-    of: Callable[[State, int], Values]
+    of: Callable[[State, int], Values] = _with_the_scene
 
     def table(self) -> Table:
         """Return the colours from the least to the greatest value, shape (2 HALF + 1, 3)."""

@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 
 from flowsim.render.fields import Caption, Outline, Scene
+from flowsim.render.quantities import Quantity
 from flowsim.render.units import Units
+
+_LOOK = ("name", "unit", "limit", "signed", "colours")
 
 
 def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
-    """Return a scene of the vorticity and its caption as the bytes of an .npz file; values are rounded to float16.
+    """Return a scene and its caption as the bytes of an .npz file; values are rounded to float16.
 
     Parameters
     ----------
     scene
-        What it shows beyond its own quantity and view is kept.
+        All but its view is kept; of the quantity, how it looks.
     caption
     """
     limit = np.finfo(np.float16).max
@@ -38,6 +41,7 @@ def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
         "alive_box": scene.alive_box,
         "target": scene.target,
         "units": scene.units,
+        "quantity": {name: getattr(scene.quantity, name) for name in _LOOK},
         "caption": asdict(caption),
     }
     file = io.BytesIO()
@@ -69,6 +73,7 @@ def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
                 alive_box=words["alive_box"] and tuple(words["alive_box"]),
                 target=words["target"] and tuple(words["target"]),
                 units=Units(*words["units"]),
+                quantity=Quantity(**words["quantity"]),
             )
         tuples = {name: tuple(words["caption"][name]) for name in ("action", "action_names")}
         caption = Caption(**words["caption"] | tuples)

@@ -159,3 +159,16 @@ def test_presets_are_of_the_task():
     for preset in preset_names(step.BackwardStep.folder):
         env = gymnasium.make(TASK, preset=preset, **TINY)
         assert env.reset(seed=0)[0] in env.observation_space
+
+
+def test_a_picture_shows_what_the_noise_changes_and_nothing_of_the_steady_flow():
+    env = make()
+    env.reset(seed=0)
+    before, vorticity = env.task.scene(0), env.task.simulation.vorticity(0).copy()
+    assert not before.values.any()
+    assert np.abs(vorticity).max() > 1.0
+    assert (before.quantity.name, before.quantity.limit) == ("deviation of vorticity", 0.3)
+    env.step([0.0])
+    after = env.task.scene(0).values
+    np.testing.assert_allclose(after, env.task.simulation.vorticity(0) - vorticity)
+    assert 0.01 < np.abs(after).max() < 3.0

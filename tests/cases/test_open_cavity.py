@@ -134,3 +134,14 @@ def test_presets_are_of_the_task():
     for preset in preset_names(cavity.OpenCavity.folder):
         env = gymnasium.make(TASK, preset=preset, **TINY)
         assert env.reset(seed=0)[0] in env.observation_space
+
+
+def test_a_picture_shows_the_deviation_from_the_steady_flow():
+    env = make()
+    env.reset(seed=0)
+    simulation, scene = env.task.simulation, env.task.scene(0)
+    vorticity = simulation.vorticity(0).copy()
+    simulation.restore_states([0], env.task.steady_state(), [0])
+    simulation.settle()
+    np.testing.assert_allclose(scene.values, vorticity - simulation.vorticity(0), atol=1e-4)
+    assert np.abs(scene.values).max() > 0.01

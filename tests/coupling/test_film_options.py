@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from test_commands import command
 
+from cases.baselines import ZeroController
+from coupling.commands.options import shown
 from coupling.film import flow_film as film
 from flowsim.render import flow
 from flowsim.render.quantities import SPEED
@@ -19,6 +21,9 @@ h: 0.125
 reynolds: 50
 bodies: [{shape: disk, center: [1.5, 1.0], motion: {kind: ramp, velocity: [0.5, 0.0], duration: 0.1}}]
 """
+
+
+ACTIONS = {"RayleighBenard": 10, "DCylinderWake": 3}
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +64,33 @@ def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, cap
         assert fields == [("vorticity", 6.0), ("speed", SPEED.limit)]
     assert {scene.view for scenes in shown["whole"] for scene in scenes} == {None}
     assert None not in {scene.view for scenes in shown["near"] for scene in scenes}
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "words", "expected"),
+    [
+        ("RayleighBenard", {"cells_per_height": 16}, [], [("temperature", 1.0)]),
+        ("RayleighBenard", {"cells_per_height": 16}, ["0.5"], [("temperature", 0.5)]),
+        ("RayleighBenard", {"cells_per_height": 16}, ["speed=3,q=2"], [("speed", 3.0), ("q", 2.0)]),
+        ("DCylinderWake", {"preset": "sketch", "start": "impulsive"}, [], [("vorticity", 8.0)]),
+        ("DCylinderWake", {"preset": "sketch", "start": "impulsive"}, ["2"], [("vorticity", 2.0)]),
+    ],
+)
+def test_a_film_shows_what_the_task_shows_unless_told(monkeypatch, env, options, words, expected):
+    drawn, draw = [], film.draw_panel
+
+    def noted(scene, caption, width, *, others=(), **kept):
+        drawn.append([(each.quantity.name, each.quantity.limit) for each in (scene, *others)])
+        return draw(scene, caption, width, others=others, **kept)
+
+    monkeypatch.setattr(film, "draw_panel", noted)
+    look = shown(None, *(words or [None]))
+    film.render_film(
+        {"zero": ZeroController(ACTIONS[env])}, "film.gif", env=f"cases:flowsim/{env}-v0", env_options=options,
+        actions=1, frames_per_action=1, **look,
+    )  # fmt: skip
+    assert drawn
+    assert all(each == expected for each in drawn)
 
 
 def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):

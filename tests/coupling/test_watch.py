@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,8 @@ from coupling.files import Table
 from coupling.pages import watch
 from coupling.run.folder import RunFolder
 from coupling.worker.window import FRESH, Window
-from flowsim.render.snapshot import unpack_glimpse
+from flowsim.render.fields import draw_panel
+from flowsim.render.snapshot import pack_glimpse, unpack_glimpse
 
 FLOW = ["d_cylinder_wake/sketch", "env_options.start=impulsive", "workers.agents=2", "workers.processes=1",
         "run.name=run", "agent.algorithm=vracer", "agent.network=mlp", "agent.hidden=[8]"]  # fmt: skip
@@ -96,6 +98,20 @@ def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(
     for _ in range(2):
         window.show(flows)
     assert capsys.readouterr().err.count("the flow cannot be shown: ZeroDivisionError") == 1
+
+
+def test_a_task_that_shows_another_field_is_seen_with_its_colours():
+    convection = gymnasium.make("cases:flowsim/RayleighBenard-v0", cells_per_height=16).unwrapped
+    convection.reset(seed=0)
+    true = convection.task.scene(0)
+    scene, caption = unpack_glimpse(pack_glimpse(true, convection.episodes.caption(0)))
+    shown, quantity = scene.quantity, true.quantity
+    assert (shown.name, shown.unit, shown.limit) == ("temperature", "", 1.0)
+    assert (shown.signed, shown.colours) == (quantity.signed, quantity.colours)
+    true = replace(true, values=true.values.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(draw_panel(scene, caption, 320), draw_panel(true, caption, 320))
+    with pytest.raises(ValueError, match="its values come with a scene"):
+        shown.of(convection.task.simulation, 0)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY" + bytes(80)])

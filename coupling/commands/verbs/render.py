@@ -1,7 +1,7 @@
 """flowsim render: film a trained agent."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from coupling.commands.options import (
     Fps,
     Range,
     Trust,
-    quantities,
+    shown,
     written_to,
 )
 
@@ -82,9 +82,7 @@ def render(
 
     output = Path(f"{path.name}.mp4") if output is None else output
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
-    look: dict[str, Any] = {}
-    if fields or limits:
-        look["quantities"] = quantities(fields, limits)
+    look = shown(fields, limits)
     if follow:
         look["follow"] = follow
     if frames_per_action:

@@ -79,7 +79,7 @@ def simulate(
 
     refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)
-    shown = quantities(fields, limits)
+    shown = quantities(fields or "vorticity", limits)
     simulation = load_case(case, overrides or [], seed)
     print(simulation.describe(), file=sys.stderr)
     with progress_bar("simulating") as progress:
