@@ -37,6 +37,7 @@ def table(results: Path = RESULTS) -> str:
         ("the flow is right", flow(results), "[validation](docs/studies/validation.md)"),
         ("it is fast", speed(results), "[speed](docs/studies/speed.md)"),
         ("the learners learn", learning(results), "[learning](docs/studies/learning.md)"),
+        ("both rules of ReF-ER matter", rules(results), "[rules](docs/studies/refer.md)"),
         ("no transition is lost", chaos(results), "[chaos](docs/studies/chaos.md)"),
     )  # fmt: skip
     lines = [
@@ -125,6 +126,24 @@ def learning(results: Path) -> str:
     return (
         f"V-RACER, HalfCheetah-v5, {seeds[0]['steps']:,} steps, {minutes:.0f} minutes of one core, {len(seeds)} seeds: "
         f"{_with_interval(training_returns(seeds))} in training, {_with_interval(evaluated_returns(seeds))} after it"
+    )
+
+
+def rules(results: Path) -> str:
+    """Return the training returns of V-RACER with each kind of replay."""
+    rows = [
+        row
+        for row in read_results(results / "refer.parquet", "vracer")
+        if "HalfCheetah-v5" in row["settings"]["env"]
+    ]
+    found = {
+        method: training_returns([row for row in rows if row["settings"]["method"] == method])
+        for method in ("ReF-ER", "ReF-ER-2", "ReF-ER-1", "ER")
+    }
+    both, second, first, none = (f"{interquartile_mean(each):.0f}" for each in found.values())
+    return (
+        f"V-RACER, HalfCheetah-v5, {rows[0]['steps']:,} steps, {len(found['ER'])} seeds: {both} in training with both, "
+        f"{second} with rule 2, {first} with rule 1, {none} with neither"
     )
 
 

@@ -44,7 +44,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 AGENTS = ROOT / "coupling" / "agents"
 FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 RUNS = {
-    "cavity": ("open_cavity/quick",),
+    "cavity": ("open_cavity/quick", "run.evaluate_episodes=10"),
     "heaters": ("rayleigh_benard/quick", "run.evaluate_episodes=10"),
     "foil": ("pitching_foil/quick",),
     "jets": ("cylinder_jets/quick",),
@@ -56,7 +56,7 @@ RUNS = {
     "pinball": ("fluidic_pinball/quick",),
     "rotating": ("rotating_cylinder/quick",),
     "square": ("square_jets/wake",),
-    "step": ("backward_step/quick",),
+    "step": ("backward_step/quick", "run.evaluate_episodes=10"),
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
     "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
 }  # fmt: skip
