@@ -180,7 +180,10 @@ class FlowTask(ABC, Generic[OptionsT]):
         return self._development.held_out_states if self._development is not None else 0
 
     def measures(self) -> Mapping[str, FloatArray]:
-        """Return what an evaluation reports beside the return, as it was in the last action, shape (B,) each."""
+        """Return what an evaluation reports beside the return, as it was in the last action, shape (B,) each.
+
+        The last of them is what a film says of each episode, so it should be what the task is about.
+        """
         return {}
 
     def disturb(self, simulation: Simulation) -> None:

@@ -114,8 +114,8 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
         return np.asarray(-(cost + options.effort_weight * commands[:, 0] ** 2))
 
     def measures(self) -> Mapping[str, FloatArray]:
-        """Return the energy of the deviation, and the flow rate of the jet."""
-        return {"energy": self.energy(), "flow rate": self.simulation.jet_flow_rates[:, 0].copy()}
+        """Return the flow rate of the jet, and the energy of the deviation."""
+        return {"flow rate": self.simulation.jet_flow_rates[:, 0].copy(), "energy": self.energy()}
 
     def scene(self, index: int) -> Scene:
         """Return a picture of the deviation of the vorticity from the steady flow's."""

@@ -181,7 +181,7 @@ def _tally(
         results |= {_label(name): evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
             if measures := list(result.get("measures", {}).values()):
-                found = f"{measures[-1]['mean']:.3f}"  # the last one, as films have it
+                found = f"{measures[-1]['mean']:.4g}"  # the last one, as films have it
             elif flow:
                 found = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
             else:

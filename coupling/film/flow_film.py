@@ -445,7 +445,7 @@ class _Film:
         title = "survived"
         these = f"{sum(not ending.failed for ending in endings)} of {self._shown}"
         for title in endings[0].measures:
-            these = f"{np.mean([e.measures.get(title, np.nan) for e in endings]):.3f}"
+            these = f"{np.mean([e.measures.get(title, np.nan) for e in endings]):.4g}"
         return self._form.arrange(
             [picture for picture, panel in pairs if panel.large],
             [picture for picture, panel in pairs if not panel.large],
