@@ -462,6 +462,19 @@ def test_a_film_counts_all_episodes_of_the_evaluation(tmp_path):
     ]
 
 
+def test_a_film_says_the_last_measure_of_the_evaluation_however_small(tmp_path):
+    folder = RunFolder(tmp_path)
+    after, zero = (
+        {"measures": {"rate": {"mean": 1.0}, "energy": {"mean": mean}}}
+        for mean in (8.513e-4, 1.2345)
+    )
+    folder.evaluation.write_text(
+        json.dumps({"after": after | {"baselines": {"zero": zero}}, "drawing": after})
+    )
+    expected = [("evaluation: trained agent", "0.0008513"), ("evaluation: no control", "1.234")]
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
+
+
 def test_the_benchmark_counts_every_agent_of_a_message():
     # workers report their delays every half second, unless this machine stands still
     for seconds in (2.0, 10.0, 50.0):
