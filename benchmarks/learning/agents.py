@@ -36,6 +36,7 @@ from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import describe_agents  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import write_agent  # noqa: E402
+from coupling.run.tables import with_fluctuation  # noqa: E402
 from coupling.settings.config import RunConfig, dump_config  # noqa: E402
 from coupling.worker.environments import describe_task  # noqa: E402
 from rl_agent import Learner, Policy  # noqa: E402
@@ -275,7 +276,7 @@ def cards() -> str:
             mean, low, high = (round(x, 1) + 0.0 for x in (result["mean_return"], *result["ci95"]))
             cells = [label, f"{mean:.1f} [{low:.1f}, {high:.1f}]"]
             if measures := result.get("measures"):
-                cells += [f"{of['mean'] + 0.0:.3f} +- {of['rms']:.3f}" for of in measures.values()]
+                cells += [with_fluctuation(of["mean"], of["rms"]) for of in measures.values()]
             else:
                 cells += [f"{100 * result['survival']:.0f} %", f"{result['mean_length']:.0f}"]
             lines.append(f"| {' | '.join(cells)} |")

@@ -10,7 +10,14 @@ from rich.table import Table
 
 from coupling.errors import printable, printable_lines
 
-__all__ = ["number", "print_results", "print_rows", "print_status", "result_cells"]
+__all__ = [
+    "number",
+    "print_results",
+    "print_rows",
+    "print_status",
+    "result_cells",
+    "with_fluctuation",
+]
 
 _OLD = 15.0  # seconds; a status is written each second
 _PROSE = 60  # characters of a sentence before it may go on in the next line
@@ -99,12 +106,12 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
 def _measured_cells(result: dict[str, Any], names: Sequence[str]) -> list[str]:
     measures = result.get("measures", {})
     return [
-        _with_fluctuation(found["mean"], found["rms"]) if (found := measures.get(name)) else "-"
+        with_fluctuation(found["mean"], found["rms"]) if (found := measures.get(name)) else "-"
         for name in names
     ]
 
 
-def _with_fluctuation(mean: float, rms: float) -> str:
+def with_fluctuation(mean: float, rms: float) -> str:
     """Return both with three decimals, or three digits of the larger one where it is below a tenth."""
     largest = max(abs(mean), rms)
     decimals = 3 if not 0.0 < largest < 0.1 else min(2 - math.floor(math.log10(largest)), 9)
