@@ -164,7 +164,9 @@ def train(name: str) -> int:
     if name in JOBS:
         command = [sys.executable, "benchmarks/learning/figure6.py", "run", *JOBS[name]]
     elif not (ROOT / run / "config.yaml").exists():
-        command = [FLOWSIM, "train", *RUNS[name], f"run.name={name}", "run.folder=runs/agents"]
+        # a later word wins, and without an evaluation there is nothing to ship
+        evaluated = [RUNS[name][0], "run.evaluate_episodes=10", *RUNS[name][1:]]
+        command = [FLOWSIM, "train", *evaluated, f"run.name={name}", "run.folder=runs/agents"]
     else:
         command = [FLOWSIM, "resume", str(run)]
     ended = subprocess.run(command, cwd=ROOT).returncode
