@@ -16,7 +16,6 @@ from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from coupling.bench.service import bench_coupling
 from coupling.commands import cli
-from coupling.film import agent_film
 from coupling.run.folder import RunFolder
 from coupling.run.log import write_status
 from coupling.settings.config import load_config
@@ -441,38 +440,6 @@ def test_render_films_an_agent_and_baselines(wake, tmp_path, monkeypatch, capsys
         code, _, err = command(["render", "wake", "-o", file], monkeypatch, capsys)
         assert code == 2
         assert words in complaint(err)
-
-
-def test_a_film_counts_all_episodes_of_the_evaluation(tmp_path):
-    """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
-    folder = RunFolder(tmp_path)
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == []
-    after = {
-        "episodes": 48,
-        "survival": 45 / 48,
-        "baselines": {"zero": {"episodes": 48, "survival": 0.0}},
-    }
-    folder.evaluation.write_text(
-        json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}})
-    )
-    expected = [("evaluation: trained agent", "45 of 48"), ("evaluation: no control", "0 of 48")]
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
-    assert agent_film._tally(folder, [], deterministic=False) == [
-        ("evaluation: trained agent", "41 of 48")
-    ]
-
-
-def test_a_film_says_the_last_measure_of_the_evaluation_however_small(tmp_path):
-    folder = RunFolder(tmp_path)
-    after, zero = (
-        {"measures": {"rate": {"mean": 1.0}, "energy": {"mean": mean}}}
-        for mean in (8.513e-4, 1.2345)
-    )
-    folder.evaluation.write_text(
-        json.dumps({"after": after | {"baselines": {"zero": zero}}, "drawing": after})
-    )
-    expected = [("evaluation: trained agent", "0.0008513"), ("evaluation: no control", "1.234")]
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
 
 
 def test_the_benchmark_counts_every_agent_of_a_message():

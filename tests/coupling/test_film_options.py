@@ -1,5 +1,6 @@
-"""What the options of films do, from the command line to the pictures."""
+"""What the options of films do, from the command line to the pictures, and what films say beside these."""
 
+import json
 from pathlib import Path
 
 import imageio.v3 as imageio
@@ -9,7 +10,9 @@ from test_commands import command
 
 from cases.baselines import ZeroController
 from coupling.commands.options import shown
+from coupling.film import agent_film
 from coupling.film import flow_film as film
+from coupling.run.folder import RunFolder
 from flowsim.render import flow
 from flowsim.render.quantities import SPEED
 
@@ -118,3 +121,35 @@ def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):
     assert views[0] == pytest.approx([0.5, 2.5, 0.5, 1.5])
     moved = np.diff(views[:, 0])
     assert (moved > 0.05).all()
+
+
+def test_a_film_counts_all_episodes_of_the_evaluation(tmp_path):
+    """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
+    folder = RunFolder(tmp_path)
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == []
+    after = {
+        "episodes": 48,
+        "survival": 45 / 48,
+        "baselines": {"zero": {"episodes": 48, "survival": 0.0}},
+    }
+    folder.evaluation.write_text(
+        json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}})
+    )
+    expected = [("evaluation: trained agent", "45 of 48"), ("evaluation: no control", "0 of 48")]
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
+    assert agent_film._tally(folder, [], deterministic=False) == [
+        ("evaluation: trained agent", "41 of 48")
+    ]
+
+
+def test_a_film_says_the_last_measure_of_the_evaluation_however_small(tmp_path):
+    folder = RunFolder(tmp_path)
+    after, zero = (
+        {"measures": {"rate": {"mean": 1.0}, "energy": {"mean": mean}}}
+        for mean in (8.513e-4, 1.2345)
+    )
+    folder.evaluation.write_text(
+        json.dumps({"after": after | {"baselines": {"zero": zero}}, "drawing": after})
+    )
+    expected = [("evaluation: trained agent", "0.0008513"), ("evaluation: no control", "1.234")]
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
