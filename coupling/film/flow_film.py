@@ -5,6 +5,7 @@ This is one file because a panel, the film that arranges panels and the function
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -277,6 +278,8 @@ def render_film(
     for name, value in (("actions", actions), ("frames_per_action", frames_per_action)):
         if value < 1:
             raise ValueError(f"{name} is {value}, but must be at least 1")
+    if limit is not None and not 0.0 < limit < math.inf:
+        raise ValueError(f"limit is {limit}, but must be a positive number")
     if width < 160 or width % 2:
         raise ValueError(f"width is {width}, but must be an even number of at least 160 pixels")
     for what, things in (

@@ -105,6 +105,8 @@ def test_every_episode_is_one_of_the_environment(tmp_path):
         ("film.gif", {"width": 333}, "width is 333"),
         ("film.gif", {"controllers": {}}, "no controllers"),
         ("film.gif", {"seeds": []}, "no seeds"),
+        ("film.gif", {"limit": 0.0}, "limit is 0.0"),
+        ("film.gif", {"limit": float("nan")}, "limit is nan"),
         ("film-%04d.gif", {}, "only pictures are numbered"),
         ("film-%s.png", {}, "only pictures are numbered"),
         ("film.gif", {"env": "CartPole-v1", "env_options": {}}, "'CartPole-v1' is no flow task"),
