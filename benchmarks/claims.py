@@ -37,7 +37,7 @@ def table(results: Path = RESULTS) -> str:
         ("the flow is right", flow(results), "[validation](docs/studies/validation.md)"),
         ("it is fast", speed(results), "[speed](docs/studies/speed.md)"),
         ("the learners learn", learning(results), "[learning](docs/studies/learning.md)"),
-        ("both rules of ReF-ER matter", rules(results), "[rules](docs/studies/refer.md)"),
+        ("ReF-ER's rules, one by one", rules(results), "[rules](docs/studies/refer.md)"),
         ("no transition is lost", chaos(results), "[chaos](docs/studies/chaos.md)"),
     )  # fmt: skip
     lines = [
