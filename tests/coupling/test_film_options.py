@@ -1,4 +1,4 @@
-"""What the options of films do, from the command line to the pictures, and what films say beside these."""
+"""Options of films, from the command line to the frames, and the text beside the frames."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def pictures(folder):
     return [imageio.imread(file) for file in sorted(Path(folder).glob("*.png"))]
 
 
-def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, capsys):
+def test_agent_film_follows_the_agent_and_shows_several_fields(monkeypatch, capsys):
     drawn, draw = [], film.draw_panel
 
     def noted(scene, caption, width, *, others=(), **options):
@@ -56,14 +56,14 @@ def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, cap
         assert code == 0, err
         films[name], shown[name] = pictures(name), [*drawn]
         drawn.clear()
-    # the start, two pictures of the action, and 1.5 seconds that the end stands
+    # the initial state, two frames of the action, and 1.5 seconds of the held last frame
     assert [len(each) for each in films.values()] == [1 + 2 + 3] * 2
     whole, near = (each[2].astype(int) for each in films.values())
     assert whole.shape == near.shape
     assert np.abs(whole - near).mean() > 0.5
     for scenes in (scenes for panels in shown.values() for scenes in panels):
         fields = [(scene.quantity.name, scene.quantity.limit) for scene in scenes]
-        # a range without a name is of the first field alone
+        # a range without a name applies to the first field only
         assert fields == [("vorticity", 6.0), ("speed", SPEED.limit)]
     assert {scene.view for scenes in shown["whole"] for scene in scenes} == {None}
     assert None not in {scene.view for scenes in shown["near"] for scene in scenes}
@@ -79,7 +79,7 @@ def test_a_film_of_an_agent_follows_it_and_shows_several_fields(monkeypatch, cap
         ("DCylinderWake", {"preset": "sketch", "start": "impulsive"}, ["2"], [("vorticity", 2.0)]),
     ],
 )
-def test_a_film_shows_what_the_task_shows_unless_told(monkeypatch, env, options, words, expected):
+def test_film_shows_the_fields_of_the_task_by_default(monkeypatch, env, options, words, expected):
     drawn, draw = [], film.draw_panel
 
     def noted(scene, caption, width, *, others=(), **kept):
@@ -96,7 +96,7 @@ def test_a_film_shows_what_the_task_shows_unless_told(monkeypatch, env, options,
     assert all(each == expected for each in drawn)
 
 
-def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):
+def test_simulation_film_shows_requested_fields(monkeypatch, capsys):
     drawn, draw = [], flow.draw_panel
 
     def noted(scene, caption, width, **options):
@@ -123,8 +123,16 @@ def test_a_film_of_a_simulation_is_told_what_it_shows(monkeypatch, capsys):
     assert (moved > 0.05).all()
 
 
-def test_a_film_counts_all_episodes_of_the_evaluation(tmp_path):
-    """The tally is the share of evaluation.json in episodes, of the form of acting that is filmed."""
+def test_a_film_of_convection_shows_the_temperature_unless_told_otherwise(monkeypatch, capsys):
+    words = ["simulate", "rayleigh_benard/quick", "--time", "0.02", "--frames", "1", "-o", "box"]
+    code, _, err = command(words, monkeypatch, capsys)
+    assert code == 0, err
+    assert Path("box/temperature.mp4").exists()
+    assert not Path("box/vorticity.mp4").exists()
+
+
+def test_tally_counts_all_episodes_of_the_evaluation(tmp_path):
+    """The tally gives the survival rate of evaluation.json in episodes, for the kind of actions filmed."""
     folder = RunFolder(tmp_path)
     assert agent_film._tally(folder, ["zero"], deterministic=True) == []
     after = {
@@ -142,7 +150,7 @@ def test_a_film_counts_all_episodes_of_the_evaluation(tmp_path):
     ]
 
 
-def test_a_film_says_the_last_measure_of_the_evaluation_however_small(tmp_path):
+def test_tally_shows_the_last_measure_even_if_small(tmp_path):
     folder = RunFolder(tmp_path)
     after, zero = (
         {"measures": {"rate": {"mean": 1.0}, "energy": {"mean": mean}}}

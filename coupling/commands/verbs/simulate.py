@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from coupling.commands import completion, next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import CaseChanges, Fields, Range, expanded, quantities, written_to
 from coupling.files import refuse_unwritable
 
@@ -17,8 +17,8 @@ SHORT_HELP = "Run the solver alone: forces, fields, a restart file, a film."
 EXAMPLE = "flowsim simulate d_cylinder_wake/quick --time 10 -o wake"
 
 
-# an argument for each option of the command, with what --help says of it
-@told_in_a_sentence
+# one argument for each option of the command, with its help text
+@reporting_errors
 def simulate(
     case: Annotated[
         str,
@@ -33,16 +33,21 @@ def simulate(
     overrides: CaseChanges = None,
     duration: Annotated[
         float,
-        typer.Option("--time", min=1e-6, max=1e9, help="time in D/U from the very beginning"),
+        typer.Option(
+            "--time",
+            min=1e-6,
+            max=1e9,
+            help="end time in D/U, counted from the first start also after a restart",
+        ),
     ] = 10.0,
     output: Annotated[Path, written_to("folder to write into")] = Path("simulation"),
-    frames: Annotated[int, typer.Option(min=1, help="pictures of the film")] = 200,
-    snapshots: Annotated[int, typer.Option(min=1, help="times in the fields")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="seed of a task's start")] = 0,
+    frames: Annotated[int, typer.Option(min=1, help="frames of the film")] = 200,
+    snapshots: Annotated[int, typer.Option(min=1, help="snapshots of the fields")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="seed of a task's initial condition")] = 0,
     restart_from: Annotated[
         Path | None,
         typer.Option(
-            help="restart.h5 of a run of this case, which continues bit for bit",
+            help="restart.h5 of an earlier simulation of this case, to continue it bit for bit",
             show_default=False,
             callback=expanded,
         ),
@@ -50,27 +55,36 @@ def simulate(
     max_size: Annotated[
         str | None,
         typer.Option(
-            help="what the folder may hold, in MB or as in 2GB: rows and times are thinned to keep below"
+            help="maximum size of the folder, in MB or with a unit, such as 2GB; rows and snapshots are thinned to "
+            "stay below it"
         ),
     ] = None,
     control_volumes: Annotated[
-        bool, typer.Option(help="measure forces by control volumes, too, which takes time")
+        bool, typer.Option(help="also measure forces by control volumes (slower)")
     ] = True,
     fields: Fields = None,
     limits: Range = None,
     follow: Annotated[
         int | None,
-        typer.Option(min=0, metavar="BODY", help="keep this body in the middle, numbered from 0"),
+        typer.Option(
+            min=0,
+            metavar="BODY",
+            help="keep this body in the middle of the film; bodies are numbered from 0",
+        ),
     ] = None,
     fps: Annotated[
         float | None,
-        typer.Option(min=1.0, max=120.0, help="pictures of the film a second: 25 unless given"),
+        typer.Option(min=1.0, max=120.0, help="frames per second of the film (default: 25)"),
     ] = None,
     netcdf: Annotated[
-        bool, typer.Option("--netcdf", help="record and statistics as NetCDF, too (extra xarray)")
+        bool,
+        typer.Option(
+            "--netcdf",
+            help="also write the record and statistics as NetCDF (needs the extra xarray)",
+        ),
     ] = False,
 ) -> None:
-    """Run the solver alone: forces to CSV, fields for ParaView, restart file, the vorticity as a film."""
+    """Run the solver alone: forces to CSV, fields for ParaView, restart file, a film of vorticity or temperature."""
     with loading(f"the solver for {case}"):
         from coupling.run.screen import progress_bar
         from coupling.simulation.case import load_case, smaller_step
@@ -79,8 +93,10 @@ def simulate(
 
     refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)
-    shown = quantities(fields or "vorticity", limits)
+    shown = None if fields is None else quantities(fields, limits)
     simulation = load_case(case, overrides or [], seed)
+    if shown is None:
+        shown = quantities("vorticity" if simulation.heat is None else "temperature", limits)
     print(simulation.describe(), file=sys.stderr)
     with progress_bar("simulating") as progress:
         ending = run_solver(
