@@ -1,7 +1,7 @@
-"""The solver against exact solutions and published values: FLOW.md section 4, run by ``flowsim validate``.
+"""Validation against exact solutions and published values, run by ``flowsim validate``.
 
 A case is a function of an :class:`~flowsim.validation.result.Effort` that returns a
-:class:`~flowsim.validation.result.Result`; a new one needs an entry in :data:`CASES` and nothing else.
+:class:`~flowsim.validation.result.Result`; a new case only needs an entry in :data:`CASES`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ CASES: dict[str, tuple[str, Case]] = {
         for number in cylinder.SHEDDING_VALUES
     },
     "growth": (
-        "Steady flow past a cylinder at Re 100, and the growth of what sheds from it",
+        "Steady flow past a cylinder at Re 100, and the growth rate of vortex shedding",
         growth.growth,
     ),
     **{
@@ -71,17 +71,17 @@ CASES: dict[str, tuple[str, Case]] = {
         channel.poiseuille,
     ),
     "endless-channel": (
-        "Poiseuille flow between periodic sides: a given force, a held mean velocity",
+        "Poiseuille flow between periodic sides: given force, or given mean velocity",
         driven.endless_channel,
     ),
     "kolmogorov": (
-        "Kolmogorov flow: a force that varies like a sine drives it from rest",
+        "Kolmogorov flow, driven from rest by a sinusoidal force",
         driven.kolmogorov,
     ),
-    "step-800": ("Flow over a backward-facing step at Re 800: Gartling's", driven.step),
+    "step-800": ("Gartling's backward-facing step at Re 800", driven.step),
     **{
         f"side-heated-{number:.0e}".replace("e+0", "e"): (
-            f"Square heated from a side at Ra {number:.0e}".replace("e+0", "e"),
+            f"Square cavity heated from a side at Ra {number:.0e}".replace("e+0", "e"),
             partial(convection.side_heated, number),
         )
         for number in convection.SIDE_HEATED
@@ -107,32 +107,35 @@ CASES: dict[str, tuple[str, Case]] = {
         for number in impulsive.IMPULSIVE_DRAG
     },
     "oscillating": ("Cylinder oscillating in still water, Re 100 and KC 5", cylinder.oscillating),
-    "d-section": ("Half disk at Re 100, curved side ahead: convergence", cylinder.d_section),
-    "added-mass": ("Disk released from rest: its added mass", free_bodies.added_mass),
+    "d-section": (
+        "Half disk at Re 100, curved side upstream: grid convergence",
+        cylinder.d_section,
+    ),
+    "added-mass": ("Disk released from rest: added mass", free_bodies.added_mass),
     "vortex-induced": (
         "Cylinder on a spring across the stream, Re 150, mass ratio 2: vortex-induced vibration",
         mounted.vortex_induced,
     ),
     "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),
-    "forces": ("Two measures of force and torque", bodies.forces),
+    "forces": ("Force and torque by two methods: penalty and control volume", bodies.forces),
     "leak": ("Leak through a thin ellipse", bodies.leak),
-    "time-steps": ("Held, driven, falling and rising disk: order in time", time_steps.time_steps),
-    "order": ("Couette flow between a turning disk and a ring: order near bodies", bodies.order),
+    "time-steps": ("Fixed, driven, falling and rising disk: order in time", time_steps.time_steps),
+    "order": ("Couette flow between a rotating disk and a ring: order near bodies", bodies.order),
     "frames": ("Disk in a stream and disk moving through still water", free_bodies.frames),
-    "eel": ("Eel that swims from rest in two dimensions: speed, convergence", swimming.eel),
-    "swimmer-forces": ("Two measures of force and torque on a swimming eel", swimming.balance),
+    "eel": ("Swimming eel in two dimensions, from rest: speed, convergence", swimming.eel),
+    "swimmer-forces": ("Force and torque on a swimming eel by two methods", swimming.balance),
 }
-"""Name, one line about it, and the function of every case, in the order of the page."""
+"""Name, title and function of every case, in the order of the page."""
 
 
 def run_case(name: str, effort: Effort) -> tuple[Result, float]:
-    """Run a case; one that blows up has a failed row that says so.
+    """Run a case; if a simulation diverges, the result is a failed row that says so.
 
     Returns
     -------
     Result
     float
-        Seconds taken.
+        Run time in seconds.
     """
     began = time.perf_counter()
     try:

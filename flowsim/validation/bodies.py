@@ -1,4 +1,4 @@
-"""What the penalised bodies do: two measures of the force, the leak through a thin body, the order near a body."""
+"""Penalised bodies: two measurements of the force, leak through a thin body, order of convergence near a body."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_CELLS = 32
 
 
 def forces(effort: Effort) -> Result:
-    """Force and torque by the penalty and by a control volume, on fixed, driven and free bodies at Re 400."""
+    """Compare force and torque by penalty and control volume, on fixed, driven and free bodies at Re 400."""
     cells = effort.choose(DEFAULT_CELLS, 16)
     subjects: dict[str, Body] = {
         "fixed half disk": HalfDisk(center=(2.01, 2.0)),
@@ -78,7 +78,7 @@ def forces(effort: Effort) -> Result:
 
 
 def _differences(name: str, history: FloatArray, tolerance: float, setup: Setup) -> list[Row]:
-    """Compare the two measures of force and torque, columns 1 to 3 and 4 to 6 of a history."""
+    """Compare the two measurements of force and torque, columns 1 to 3 and 4 to 6 of a history."""
     penalty, balance = history[:, 1:4], history[:, 4:7]
     scale = np.sqrt((penalty[:, :2] ** 2).sum(axis=1).mean())
     mean = (penalty - balance).mean(axis=0)
@@ -93,7 +93,7 @@ def _differences(name: str, history: FloatArray, tolerance: float, setup: Setup)
 
 
 def leak(effort: Effort) -> Result:
-    """Flow through a thin ellipse that stands across the stream at Re 400, a fifth of its length thick."""
+    """Measure the flow through a thin ellipse across the stream at Re 400; its thickness is a fifth of its length."""
     cells = effort.choose(DEFAULT_CELLS, 16)
     ellipse = Ellipse(center=(2.01, 2.0), angle=np.pi / 2)
     sim = Simulation(
@@ -132,7 +132,7 @@ def leak(effort: Effort) -> Result:
 
 
 def _through(sim: Simulation) -> float:
-    """Mean of u on the inner four fifths of the major axis of the upright ellipse."""
+    """Return the mean of u on the inner four fifths of the major axis of the upright ellipse."""
     x, y = sim.body_state.position[0, 0]
     s = np.linspace(-0.4, 0.4, 81)
     points = np.stack([np.full_like(s, x), y + s], axis=-1)
@@ -140,21 +140,21 @@ def _through(sim: Simulation) -> float:
 
 
 COUETTE_RADII, COUETTE_VISCOSITY, COUETTE_PENALTY = (0.5, 1.0), 0.1, 1e6
-"""The ring is fixed, the disk's surface has the speed 1. The penalty keeps the depth sqrt(nu / lambda) to which the
-fluid moves inside a body below a thirtieth of the finest cell."""
+"""The ring is fixed and the surface speed of the disk is 1. With this penalty, the depth sqrt(nu / lambda) to which the
+fluid moves inside a body is less than a thirtieth of the finest cell."""
 
 
 def couette(
     cells: int, place: tuple[float, float], effort: Effort
 ) -> tuple[Simulation, float, float, float]:
-    """Let a disk turn in a fixed ring until the flow between them is that of Couette, u_theta = A r + B / r.
+    """Simulate a rotating disk in a fixed ring, whose exact solution is Couette flow, u_theta = A r + B / r.
 
     Parameters
     ----------
     cells : int
-        Per D.
+        Cells per D.
     place : (float, float)
-        Of the middle in the cell where it lies, from 0 to 1.
+        Position of the centre within its cell, from 0 to 1.
     effort : Effort
 
     Returns
@@ -163,7 +163,7 @@ def couette(
     root_mean_square, largest : float
         Error of the velocity between the surfaces.
     torque : float
-        On the disk, over the exact one.
+        Torque on the disk over the exact one.
     """
     (inner, outer), thickness, side = COUETTE_RADII, 0.2, 2.5
     nodes = 2 * round(side * cells / 2)
@@ -209,7 +209,7 @@ def couette(
 
 
 def order(effort: Effort) -> Result:
-    """Order of convergence near bodies: Couette flow between a turning disk and a ring, in three places of the grid."""
+    """Measure the order of convergence near bodies: Couette flow between a disk and a ring, at three grid positions."""
     cells, places = effort.choose((8, 16, 32, 64), (8, 16)), ((0.0, 0.0), (0.25, 0.1), (0.5, 0.5))
     found = np.zeros((len(cells), len(places), 3))
     for index, n in enumerate(cells):

@@ -1,4 +1,4 @@
-"""The lid-driven cavity beside Ghia, Ghia and Shin (1982)."""
+"""The lid-driven cavity, compared with Ghia, Ghia and Shin (1982)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ GHIA = {
 """Reynolds number: (min u, its y) on the vertical centreline, (max v, its x) on the horizontal one."""
 
 CONVERGED = {100: (-0.2140, 0.1796), 400: (-0.3287, 0.3038), 1000: (-0.3886, 0.3769)}
-"""Later values of min u and max v, which lie up to 2.5 % beyond those of Ghia et al. on 129 x 129 points.
+"""Later values of min u and max v, up to 2.5 % beyond those of Ghia et al. on 129 x 129 points.
 
 Re 100 and 400: Marchi, Suero and Araki (2009), extrapolated from 1024 x 1024 cells; Re 1000: Botella and Peyret (1998),
 spectral.
 """
 
 STEADY = 1e-5
-"""Change of the velocity per unit of time, in units of the lid's speed, at which the flow counts as steady."""
+"""Change of the velocity per unit of time, in units of the lid speed, below which the flow counts as steady."""
 
 
 def cavity(reynolds_number: int, effort: Effort) -> Result:
-    """Extremes of the velocity on the centrelines once the flow is steady; the lid (speed 1) is the upper side."""
-    # steps are short on fine grids at small Reynolds numbers, where coarser ones do
+    """Compare the velocity extrema on the centrelines of the steady flow; the lid (speed 1) is the upper side."""
+    # at small Reynolds numbers steps are short on fine grids, and coarser grids suffice
     n = effort.choose({100: 96, 400: 128, 1000: 128}, {100: 32, 400: 48, 1000: 64})[reynolds_number]
     sim = Simulation(
         Grid(n, n, 1 / n),
@@ -94,7 +94,7 @@ def cavity(reynolds_number: int, effort: Effort) -> Result:
 
 
 def _peak(values: FloatArray) -> float:
-    """Maximum of equally spaced values, by a parabola through the largest inner one and its neighbours."""
+    """Return the maximum of equally spaced values, by a parabola through the largest inner one and its neighbours."""
     i = 1 + int(np.argmax(values[1:-1]))
     left, top, right = values[i - 1 : i + 2]
     return float(top + (right - left) ** 2 / (8 * (2 * top - left - right)))

@@ -24,18 +24,18 @@ from flowsim.validation.result import (
 
 CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip", left_profile="parabolic")
 LENGTH, HEIGHT = 22.0, 4.1
-"""Of the benchmark, in D; the disk stands at (2, 2), 0.05 D below the middle."""
+"""Size of the channel of the benchmark, in D; the disk is at (2, 2), 0.05 D below the centreline."""
 SHEDDING_TOLERANCES = {12: (0.1, 0.15, 0.02), 24: (0.03, 0.06, 0.01), 48: (0.01, 0.02, 0.01)}
-"""Of C_D, C_L and the Strouhal number, by cells per D: at Re 100 the drag falls by 6 and by 2 % as cells are halved."""
+"""Tolerances of C_D, C_L and Strouhal number by cells per D: at Re 100, halving h lowers the drag by 6 and by 2 %."""
 _SOURCE = "Schaefer and Turek (1996)"
 
 
 def poiseuille(effort: Effort) -> Result:
-    """Profile and pressure gradient behind an inflow, Re 20 on the height of the channel."""
+    """Compare profile and pressure gradient downstream of an inflow, at Re 20 based on the height of the channel."""
     cells, nu = effort.choose(32, 16), 0.05
     grid = Grid(6 * cells, cells, 1 / cells)
     sim = Simulation(grid, CHANNEL, viscosity=nu, dtype="float64", **effort.solver)
-    # a uniform start against a parabolic inflow: all of the profile has to develop
+    # uniform initial flow with a parabolic inflow: the whole profile has to develop
     advance(sim, 10.0)
     _, y = sim.grid.centres()
     u = sim.velocity_at_centres(0)[4 * cells, :, 0]
@@ -54,7 +54,7 @@ def poiseuille(effort: Effort) -> Result:
 
 
 def cylinder(effort: Effort) -> Result:
-    """Drag, lift and pressure drop at Re 20 (2D-1), on two grids."""
+    """Compare drag, lift and pressure drop at Re 20 (2D-1), on two grids."""
     rows: list[Row] = []
     finest, lift_allowed = effort.choose(48, 16), effort.choose(0.5, 3.0)
     for index, cells in enumerate((finest // 2, finest)):
@@ -89,7 +89,7 @@ def cylinder(effort: Effort) -> Result:
 
 
 def shedding(effort: Effort) -> Result:
-    """Largest drag and lift, and Strouhal number, at Re 100 (2D-2), on two grids."""
+    """Compare largest drag and lift, and Strouhal number, at Re 100 (2D-2), on two grids."""
     rows: list[Row] = []
     curves: list[Curve] = []
     finest, duration = effort.choose(48, 24), 30.0

@@ -1,4 +1,4 @@
-"""Flows that heat drives: the square that is heated from a side, convection between plates, a hot cylinder."""
+"""Flows with heat transfer: side-heated square cavity, convection between plates, hot cylinder."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SIDE_HEATED = {
     100_000: (4.519, 34.73, 68.59),
     1_000_000: (8.800, 64.63, 219.36),
 }
-"""Nusselt number, largest u on the vertical and v on the horizontal centre line, in units of kappa/L: de Vahl Davis."""
+"""Nusselt number, largest u on the vertical and v on the horizontal centreline, in kappa/L, by de Vahl Davis."""
 _BENCHMARK, _EXACT = "de Vahl Davis (1983)", "linear stability"
 _CYLINDER = "Bharti et al. (2007)"
 _KTH = "Vignon et al. (2023), code"
 CRITICAL = 1707.76
 CRITICAL_WAVE = 3.117
 PROBES = 2.6726
-"""Nusselt number that Vignon et al. have without control, by the probes of :func:`probe_nusselt_number`."""
+"""Nusselt number of Vignon et al. without control, at the probes of :func:`probe_nusselt_number`."""
 
 
 def free_fall(rayleigh: float, prandtl: float) -> tuple[float, float]:
@@ -49,7 +49,7 @@ def free_fall(rayleigh: float, prandtl: float) -> tuple[float, float]:
 
 
 def side_heated(rayleigh: int, effort: Effort) -> Result:
-    """Nusselt number and largest velocities in a square with a hot and a cold side, the others insulated."""
+    """Compare Nusselt number and largest velocities in a square with a hot, a cold and two insulated sides."""
     published = SIDE_HEATED[rayleigh]
     fine = rayleigh >= 100_000
     full = (64, 96, 128) if rayleigh > 100_000 else (32, 64, 96) if fine else (16, 32, 64)
@@ -109,7 +109,7 @@ def side_heated(rayleigh: int, effort: Effort) -> Result:
 
 
 def _benchmark_values(sim: Simulation) -> FloatArray:
-    """Return the Nusselt number, the largest u on the vertical and v on the horizontal centre line, in kappa/L."""
+    """Return the Nusselt number, the largest u on the vertical and v on the horizontal centreline, in kappa/L."""
     velocity, middle, kappa = sim.velocity_at_centres(0), sim.grid.nx // 2, sim.diffusivity[0]
     u = 0.5 * (velocity[middle - 1, :, 0] + velocity[middle, :, 0])
     v = 0.5 * (velocity[:, middle - 1, 1] + velocity[:, middle, 1])
@@ -117,18 +117,18 @@ def _benchmark_values(sim: Simulation) -> FloatArray:
 
 
 def _peak(f: FloatArray) -> float:
-    """Return the largest value between points, by a parabola through the largest one and its neighbours."""
+    """Return the interpolated maximum, by a parabola through the largest value and its neighbours."""
     n = int(np.argmax(f))
     low, here, high = (float(value) for value in f[n - 1 : n + 2])
     return here + (high - low) ** 2 / (8 * (2 * here - low - high))
 
 
 def onset(effort: Effort) -> Result:
-    """Rayleigh and wave number at which convection between plates sets in, from growth rates on either side."""
+    """Compute the critical Rayleigh and wave number of convection between plates from growth rates around them."""
     cells = effort.choose(48, 16)
     wide = np.array(
         [1.75, 1.875, 2.0, 2.125, 2.25]
-    )  # lengths of the box over its height: one pair of cells each
+    )  # lengths of the box over its height, each with one pair of convection cells
     critical, waves, curves = [], [], []
     tried = np.array([1600.0, 1700.0, 1800.0])
     for index, ratio in enumerate(wide):
@@ -155,7 +155,7 @@ def onset(effort: Effort) -> Result:
 
 
 def _plates(nx: int, ny: int, rayleigh: FloatArray, effort: Effort) -> Simulation:
-    """Return a pair of cells that hardly flows yet, at several Rayleigh numbers, Pr 1; the height is 1."""
+    """Return flows with a weak pair of convection cells at several Rayleigh numbers, Pr 1; the height is 1."""
     kappa = 1 / np.sqrt(rayleigh)
     h = 1 / ny
 
@@ -181,14 +181,14 @@ def _growth_rates(sim: Simulation) -> FloatArray:
     """Return the growth rate of the largest upward velocity of each flow, in units of kappa/H^2."""
     seen = []
     for _ in range(2):
-        advance(sim, 20.0)  # half a unit of diffusion, in which all other modes die out
+        advance(sim, 20.0)  # half a diffusion time, in which all other modes decay
         v = sim.to_host(sim.v)[:, G:-G, G:-G]
         seen.append(np.log(np.abs(v).max(axis=(1, 2))))
     return np.asarray((seen[1] - seen[0]) / 20.0 / sim.diffusivity)
 
 
 def rayleigh_benard(effort: Effort) -> Result:
-    """Convection in the box of Vignon et al., two pairs of cells: Nusselt numbers by walls, volume and probes."""
+    """Compare Nusselt numbers at walls, volume and probes for the box of Vignon et al., with two pairs of cells."""
     cells = effort.choose(64, 32)
     sim = vignon(cells, effort)
     for n in range(20):
@@ -221,7 +221,7 @@ def rayleigh_benard(effort: Effort) -> Result:
 
 
 def vignon(cells: int, effort: Effort) -> Simulation:
-    """Return the box of Vignon et al., 2 pi by 2, Pr 0.7, at Ra 1e4 of half the height: 8e4 of the whole of it."""
+    """Return the box of Vignon et al., 2 pi by 2, Pr 0.7, at Ra 1e4 for half the height: 8e4 for the full height."""
     nx, h = 2 * round(np.pi * cells / 2), 2 / cells
     nu, kappa = free_fall(1e4, 0.7)
 
@@ -242,9 +242,9 @@ def vignon(cells: int, effort: Effort) -> Simulation:
 
 
 def probe_nusselt_number(sim: Simulation) -> float:
-    """Return the Nusselt number as the code of Vignon et al. estimates it, from 8 x 32 of its collocation points.
+    """Return the Nusselt number as estimated in the code of Vignon et al., from 8 x 32 of its collocation points.
 
-    The points lie close to the plates, where v T is small, so that it is far below the flux through the plates.
+    The points are close to the plates, where v T is small, so the estimate is far below the flux through the plates.
     """
     length, kappa = sim.grid.size[0], float(sim.diffusivity[0])
     heights = 1 + np.cos(np.pi * (np.arange(64) + 0.5) / 64)[::8]
@@ -256,7 +256,7 @@ def probe_nusselt_number(sim: Simulation) -> float:
 
 
 def hot_cylinder(effort: Effort) -> Result:
-    """Nusselt number of a cylinder of one temperature in a stream, Pr 0.7: first order at its surface."""
+    """Compare the Nusselt number of an isothermal cylinder in a stream, Pr 0.7: first order at its surface."""
     published = {20: 2.4653, 40: 3.2825}
     cells = effort.choose(24, 12)
     reynolds = np.array(list(published), np.float64)
@@ -288,7 +288,7 @@ def hot_cylinder(effort: Effort) -> Result:
 
 
 def _heat_of_body(sim: Simulation, window: tuple[float, float, float, float]) -> FloatArray:
-    """Return the flux of temperature (B,) out of a rectangle x0, x1, y0, y1."""
+    """Return the temperature flux (B,) out of a rectangle x0, x1, y0, y1."""
     h = sim.grid.h
     i0, i1, j0, j1 = (round(edge / h) for edge in window)
     u, v, t = (

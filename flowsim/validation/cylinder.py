@@ -29,14 +29,14 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Box:
-    """A box, where the body stands in it, what its sides do, and how fine it is.
+    """A box: size, position of the body, resolution and sides.
 
     Attributes
     ----------
     size, center : (float, float)
-        In D.
+        Size of the box and position of the body, in D.
     cells : int
-        Per D.
+        Cells per D.
     sides : Sides
     """
 
@@ -67,7 +67,7 @@ class Box:
         )
 
     def finer(self, cells: int) -> Box:
-        """Return the same box with other cells."""
+        """Return the same box with another number of cells per D."""
         return Box(self.size, self.center, cells, self.sides)
 
 
@@ -75,7 +75,7 @@ STREAM = Sides("far_field", "outflow", "far_field", "far_field")
 STILL = Sides.all("far_field")
 CHANNEL = Sides("inflow", "outflow", "slip", "slip")
 
-# a little off the lattice of the grid, so that no value rests on a lucky position: (full, quick)
+# (full, quick); bodies are slightly off the grid points, so that no value depends on a favourable position
 BOXES: dict[str, tuple[Box, Box]] = {
     "steady-20": (Box((20, 12), (7.01, 6.0), 32, STREAM), Box((12, 8), (4.01, 4.0), 14, STREAM)),
     "steady-40": (Box((20, 12), (7.01, 6.0), 32, STREAM), Box((12, 8), (4.01, 4.0), 14, STREAM)),
@@ -92,7 +92,7 @@ BOXES: dict[str, tuple[Box, Box]] = {
     "oscillating": (Box((10, 8), (5.003, 4.0), 56, STILL), Box((8, 6), (4.003, 3.0), 24, STILL)),
     "d-section": (Box((24, 14), (7.01, 7.0), 36, STREAM), Box((14, 8), (4.51, 4.0), 18, STREAM)),
 }
-"""The flow is unbounded: the sides of these boxes have the velocity that its vorticity induces there."""
+"""The flow is unbounded: the velocity on the sides of these boxes is that induced by its vorticity."""
 
 
 def box_of(name: str, effort: Effort) -> Box:
@@ -101,13 +101,13 @@ def box_of(name: str, effort: Effort) -> Box:
 
 
 def drag_and_lift(sim: Simulation) -> tuple[float, float]:
-    """Return the coefficients: D = U = rho = 1, so C = 2 F."""
+    """Return the drag and lift coefficients; D = U = rho = 1, so C = 2 F."""
     x, y = sim.body_state.force[0, 0]
     return 2 * float(x), 2 * float(y)
 
 
 def mean_near(history: FloatArray, time: float, width: float, column: int = 1) -> float:
-    """Mean of a column over the steps within ``width`` of a time; forces differ a little from step to step."""
+    """Return the mean of a column over the steps within ``width`` of a time; forces vary slightly between steps."""
     near = np.abs(history[:, 0] - time) <= width
     return (
         float(history[near, column].mean())
@@ -122,15 +122,15 @@ STEADY_VALUES: dict[int, tuple[float | tuple[float, float], float | tuple[float,
     20: ((2.00, 2.09), 0.93),
     40: ((1.50, 1.57), (2.13, 2.35)),
 }
-"""Reynolds number: C_D and wake length in D (FLOW.md section 4).
+"""Reynolds number: C_D and wake length in D.
 
-At Re 20 the lower end is Fornberg's (1980) 2.000, whose far field, like ours, allows for the flow outside the box; 2.09
-belongs to boxes that end.
+At Re 20 the lower end is 2.000 of Fornberg (1980), whose far field, like ours, accounts for the flow outside the box;
+2.09 is for boxes of finite size.
 """
 
 
 def wake_length(sim: Simulation, reach: float = 4.0) -> float:
-    """Distance from the rear of a disk to where u on the axis changes sign, in D; NaN beyond ``reach``."""
+    """Return the distance from the rear of a disk to the sign change of u on the axis, in D; NaN beyond ``reach``."""
     (x, y), radius = sim.body_state.position[0, 0], sim.bodies[0].semi_axes[0]
     s = np.linspace(0.05, reach, round(100 * reach))
     points = np.stack([x + radius + s, np.full_like(s, y)], axis=-1)
@@ -143,7 +143,7 @@ def wake_length(sim: Simulation, reach: float = 4.0) -> float:
 
 
 def steady(reynolds_number: int, effort: Effort) -> Result:
-    """Drag and wake length of the steady flow, well after an impulsive start."""
+    """Compare drag and wake length of the steady flow, long after an impulsive start."""
     box, duration = (
         box_of(f"steady-{reynolds_number}", effort),
         {20: 20.0, 40: 30.0}[reynolds_number],
@@ -153,7 +153,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
     drag, length = STEADY_VALUES[reynolds_number]
     setup, source, tolerance = (
         Setup.of(sim),
-        "published, unbounded flow (FLOW.md section 4)",
+        "range of published values, unbounded flow",
         effort.choose(0.03, 0.1),
     )
     rows = [
@@ -177,7 +177,7 @@ def steady(reynolds_number: int, effort: Effort) -> Result:
 
 
 def band(label: str, reference: float | tuple[float, float], until: float) -> list[Curve]:
-    """Return horizontal lines at the reference or at both of its ends."""
+    """Return horizontal lines at the reference, or at both ends of an interval."""
     low, high = reference if isinstance(reference, tuple) else (reference, reference)
     labels = [label] if low == high else [f"{label}, lowest", f"{label}, highest"]
     return [
@@ -190,7 +190,7 @@ def band(label: str, reference: float | tuple[float, float], until: float) -> li
 
 
 def disturb_wake(sim: Simulation) -> None:
-    """Push the flow behind the body aside, so that it begins to shed at once."""
+    """Perturb the flow behind the body sideways, so that vortex shedding begins at once."""
     (x, y), grid = sim.body_state.position[0, 0], sim.grid
     vx, vy = grid.v_faces()
     sim.add_velocity(0, 0.0, 0.5 * np.exp(-((vx - x - 1.0) ** 2) - (vy - y) ** 2))
@@ -204,9 +204,9 @@ def shed(sim: Simulation, duration: float, effort: Effort) -> FloatArray:
 
 
 def shedding_values(history: FloatArray, after: float) -> tuple[float, float, float]:
-    """Return (mean C_D, amplitude of C_L, Strouhal number) over the whole periods after a time; NaN without two.
+    """Return mean C_D, amplitude of C_L and Strouhal number over whole periods after a time; NaN without two periods.
 
-    Periods are counted between upward zero crossings of the lift about its mean.
+    Periods are measured between upward crossings of the lift through its mean.
     """
     late = history[history[:, 0] > after]
     lift = late[:, 2] - late[:, 2].mean()
@@ -239,7 +239,7 @@ SHEDDING_VALUES: dict[
         (1.32, 1.37),
         (0.32, 0.35),
         (0.164, 0.164),
-        "published, unbounded flow (FLOW.md section 4)",
+        "range of published values, unbounded flow",
     ),
     200: (
         (1.31, 1.35),
@@ -252,7 +252,7 @@ SHEDDING_VALUES: dict[
 
 
 def shedding(reynolds_number: int, effort: Effort) -> Result:
-    """Drag, lift and Strouhal number of the periodic wake."""
+    """Compare drag, lift and Strouhal number of the periodic wake."""
     box = box_of("shedding", effort)
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
     duration = 110.0
@@ -274,7 +274,7 @@ def shedding(reynolds_number: int, effort: Effort) -> Result:
 
 
 def d_section(effort: Effort) -> Result:
-    """Drag and Strouhal number of the half disk at Re 100 on three grids, with Richardson's extrapolation."""
+    """Compute drag and Strouhal number of the half disk at Re 100 on three grids, with Richardson extrapolation."""
     finest = box_of("d-section", effort)
     duration, ratio = effort.choose(80.0, 50.0), 1.5
     cells = [round(finest.cells / ratio**2), round(finest.cells / ratio), finest.cells]
@@ -323,7 +323,7 @@ def d_section(effort: Effort) -> Result:
 
 
 def richardson(values: FloatArray, ratio: float) -> tuple[float, float]:
-    """Extrapolate three values on grids refined by a ratio to h = 0; the order is observed, kept within 1 to 2.
+    """Extrapolate three values on grids refined by a ratio to h = 0, with the observed order limited to 1 to 2.
 
     Returns
     -------
@@ -332,7 +332,7 @@ def richardson(values: FloatArray, ratio: float) -> tuple[float, float]:
     """
     coarse, middle, fine = values
     change, before = fine - middle, middle - coarse
-    # without monotone convergence no order can be seen: the first order of the penalisation is the safe guess
+    # without monotone convergence there is no observed order; the first order of the penalisation is conservative
     order = np.log(before / change) / np.log(ratio) if before * change > 0 else 1.0
     limit = fine + change / (ratio ** np.clip(order, 1.0, 2.0) - 1)
     return float(limit), float(abs(fine - limit) / abs(limit))
@@ -344,7 +344,7 @@ def richardson(values: FloatArray, ratio: float) -> tuple[float, float]:
 def morison(
     time: FloatArray, force: FloatArray, speed: FloatArray, acceleration: FloatArray
 ) -> tuple[float, float]:
-    """Fit F = -c_d/2 |U| U - c_m pi/4 dU/dt (D = rho = 1) over whole periods by least squares: (c_d, c_m)."""
+    """Return (c_d, c_m) of a least-squares fit F = -c_d/2 |U| U - c_m pi/4 dU/dt (D = rho = 1) over whole periods."""
     weights = np.sqrt(np.gradient(time))[:, None]
     columns = np.stack([-0.5 * np.abs(speed) * speed, -0.25 * np.pi * acceleration], axis=1)
     (c_d, c_m), *_ = np.linalg.lstsq(weights * columns, weights[:, 0] * force, rcond=None)
@@ -352,7 +352,7 @@ def morison(
 
 
 def oscillating(effort: Effort) -> Result:
-    """Drive a cylinder along x in still water, Re 100 and KC 5: period 5, amplitude 5/(2 pi)."""
+    """Compare forces on a cylinder oscillating along x in still water, Re 100, KC 5: period 5, amplitude 5/(2 pi)."""
     box, period = box_of("oscillating", effort), 5.0
     frequency = 2 * np.pi / period
     x0, y0 = box.center
@@ -369,7 +369,7 @@ def oscillating(effort: Effort) -> Result:
     c_d, c_m = morison(
         t, 0.5 * last[:, 1], -np.cos(frequency * t), frequency * np.sin(frequency * t)
     )
-    # moving cells of a penalised surface shake the force from step to step
+    # the force fluctuates between steps as the penalised surface moves across cells
     smooth = _running_mean(t, last[:, 1], 0.02 * period)
     setup, source, tolerance = Setup.of(sim), "Dutsch et al. (1998)", effort.choose(0.03, 0.05)
     rows = [
@@ -400,7 +400,7 @@ def oscillating(effort: Effort) -> Result:
 def _running_mean(
     time: FloatArray, values: Sequence[float] | FloatArray, width: float
 ) -> FloatArray:
-    """Mean over a window of time around each of the times."""
+    """Return the mean over a time window around each time."""
     integral = np.concatenate(
         [[0.0], np.cumsum(0.5 * np.diff(time) * (np.asarray(values)[1:] + values[:-1]))]
     )

@@ -1,4 +1,4 @@
-"""Flows that a force or an inflow above a step drives: Kolmogorov flow, an endless channel, the step of Gartling."""
+"""Driven flows: Kolmogorov flow, a periodic channel, and the backward-facing step of Gartling."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from flowsim.validation.result import (
 
 FloatArray = NDArray[np.float64]
 LENGTH = 15.0
-"""Of the channel behind the step, in its heights."""
+"""Length of the channel behind the step, in channel heights."""
 _EXACT, _GARTLING = "exact solution", "Gartling (1990)"
 
 
 def kolmogorov(effort: Effort) -> Result:
-    """Velocity and order of convergence of the flow that F sin(2 y) along x drives, from rest."""
+    """Compare velocity and order of convergence of the flow driven from rest by F sin(2 y) along x."""
     nu, force, wave, end = 0.1, 0.1, 2, 10.0
     errors = []
     sizes = effort.choose((16, 32, 64), (16, 32))
@@ -60,7 +60,7 @@ def kolmogorov(effort: Effort) -> Result:
 
 
 def endless_channel(effort: Effort) -> Result:
-    """Poiseuille flow between periodic sides: by a given force, and by the force that holds its mean velocity."""
+    """Compare Poiseuille flows between periodic sides: with given force, and with given mean velocity."""
     cells, nu = effort.choose(32, 16), 0.1
     sim = Simulation(
         Grid(8, cells, 1 / cells),
@@ -92,7 +92,7 @@ def endless_channel(effort: Effort) -> Result:
 
 
 def step(effort: Effort) -> Result:
-    """Where the flow behind a step reattaches at Re 800, on two grids."""
+    """Compare separation and reattachment of the flow behind a step at Re 800, on two grids."""
     rows: list[Row] = []
     curves: list[Curve] = []
     duration = effort.choose(400.0, 150.0)
@@ -127,11 +127,11 @@ TOLERANCES = {
     32: (0.05, 0.1, 0.01),
     64: (0.03, 0.05, 0.01),
 }
-"""Of the three places, by cells per height of the channel: the first two move downstream as cells are halved."""
+"""Tolerances of the three positions, by cells per channel height: the first two move downstream as h is halved."""
 
 
 def _step(cells: int, effort: Effort) -> Simulation:
-    """Return the channel behind a step of half its height; fluid enters above it with a parabola, of mean speed 1."""
+    """Return the channel behind a step of half its height; the inflow above it is a parabola of mean speed 1."""
     sim = Simulation(
         Grid(round(LENGTH * cells), cells, 1 / cells),
         Sides("inflow", "outflow", "no_slip", "no_slip"),
@@ -152,6 +152,6 @@ def wall_shear(sim: Simulation, side: int) -> FloatArray:
 
 
 def crossings(x: FloatArray, f: FloatArray) -> list[float]:
-    """Return where f changes its sign."""
+    """Return the interpolated positions where f changes sign."""
     n = np.flatnonzero(np.sign(f[:-1]) != np.sign(f[1:]))
     return [float(x[i] - f[i] * (x[i + 1] - x[i]) / (f[i + 1] - f[i])) for i in n]

@@ -1,4 +1,4 @@
-"""Bodies that the fluid moves, and bodies that move through it."""
+"""Free bodies, and bodies that are driven through the fluid."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def _box(name: str, effort: Effort) -> Box:
 
 RELEASE_VISCOSITY = 1e-4
 RELEASE_TIMES = 0.05, 0.1
-"""Between which the acceleration is measured: a disk lighter than the fluid takes a few steps to start."""
+"""Times between which the acceleration is measured: a disk lighter than the fluid takes a few steps to start."""
 
 
 def released_disk(density: float, box: Box, effort: Effort) -> tuple[FloatArray, Simulation]:
-    """Record time and speed of a disk of a relative density released from rest; g is 1, along y."""
+    """Record time and speed of a disk of a given relative density released from rest; g is 1, along y."""
     disk = Disk(center=box.center, density=density, motion="free")
     sim = box.simulation(disk, effort, viscosity=RELEASE_VISCOSITY, stream=(0.0, 0.0))
     sim.body_state.applied_force[0, 0] = (0.0, (density - 1) * disk.area)
@@ -56,10 +56,10 @@ def released_disk(density: float, box: Box, effort: Effort) -> tuple[FloatArray,
 
 
 def exact_release(density: float, time: float, terms: int = 32) -> float:
-    """Speed over g of a disk released from rest while it has moved little: added mass and growing boundary layer.
+    """Return the speed over g of a disk soon after release: added mass and growing boundary layer.
 
-    The Laplace transform of the unsteady Stokes solution, s V (rho + 1 + 4 K_1(z) / (z K_0(z))) = (rho - 1) / s with
-    z = R sqrt(s / nu), inverted on Talbot's contour (Abate and Valko 2004). Without viscosity it is
+    It is the Laplace transform of the unsteady Stokes solution, s V (rho + 1 + 4 K_1(z) / (z K_0(z))) = (rho - 1) / s
+    with z = R sqrt(s / nu), inverted on Talbot's contour (Abate and Valko 2004). Without viscosity it is
     V = t (rho - 1)/(rho + 1).
     """
     angle = np.arange(1, terms) * np.pi / terms
@@ -72,7 +72,7 @@ def exact_release(density: float, time: float, terms: int = 32) -> float:
 
 
 def added_mass(effort: Effort) -> Result:
-    """Disks from a tenth to a thousand times as heavy as the fluid: a = g (rho_s - 1)/(rho_s + 1), less friction."""
+    """Compare disks with density ratios from 0.1 to 1000: a = g (rho_s - 1)/(rho_s + 1), minus friction."""
     box, rows, found, plots = _box("added-mass", effort), [], [], []
     densities = (0.1, 0.5, 2.0, 10.0, 100.0, 1000.0)
     early, late = RELEASE_TIMES
@@ -113,10 +113,10 @@ GALILEO = 138.4
 
 
 def sedimenting(effort: Effort) -> Result:
-    """Let a disk 1 % heavier than the water fall, in a frame that falls at the published terminal speed.
+    """Compare the fall of a disk 1 % heavier than water, in a frame that moves at the published terminal speed.
 
-    Units are D and sqrt((rho_s - 1) g D), so that its weight in water is pi/4; x points up and the water comes from
-    below, that is from the left.
+    Units are D and sqrt((rho_s - 1) g D), so the weight of the disk in water is pi/4. The x axis points up, and the
+    water comes from below, that is from the left.
     """
     box, published = _box("sedimenting", effort), 156.0
     terminal = published / GALILEO
@@ -204,7 +204,7 @@ def frames(effort: Effort) -> Result:
 def _block_means(
     time: FloatArray, values: FloatArray, duration: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Means over blocks of 0.25 D/U from t = 0.5 on, before which the drag is singular."""
+    """Return means over blocks of 0.25 D/U from t = 0.5 on, since the drag is singular at the start."""
     edges = np.arange(0.5, duration + 1e-9, 0.25)
     which = np.digitize(time, edges)
     means = np.array([values[which == n].mean() for n in range(1, len(edges))])

@@ -1,4 +1,4 @@
-"""The steady flow past a cylinder where it is unstable, and how fast the disturbances that shed grow from it."""
+"""The unstable steady flow past a cylinder, and the growth rate of its shedding mode."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from flowsim.validation.result import (
 )
 
 BOX = Sides("inflow", "outflow", "slip", "slip")
-_UNBOUNDED = "unbounded: Fornberg (1980), Dennis & Chang (1970); finite volumes (TASKS.md 1.7)"
-_FINITE_ELEMENTS = "finite elements in the same box (TASKS.md 1.8)"
+_UNBOUNDED = (
+    "unbounded: Fornberg (1980), Dennis & Chang (1970); finite volumes (chandc/PICT-Python)"
+)
+_FINITE_ELEMENTS = "finite elements in the same box (williamjussiau/FlowControl, 6461be3)"
 _CRITICAL = "Jackson (1987), Giannetti & Luchini (2007), Kumar & Mittal (2006)"
 AROUND = (44.0, 50.0)
-"""Reynolds numbers between which the growth rate changes its sign."""
+"""Reynolds numbers between which the growth rate changes sign."""
 
 
 def growth(effort: Effort) -> Result:
-    """Drag and wake of the steady flow at Re 100, its growth rate and frequency, and where the growth begins."""
+    """Compare drag and wake length of the steady flow at Re 100, growth rate and frequency, and the onset of growth."""
     steady, bounded, critical = (effort.part(n, 3) for n in range(3))
     rows = _steady_flow(steady)
     sim = _simulation(
@@ -69,7 +71,7 @@ def _steady_flow(effort: Effort) -> list[Row]:
 
 
 def _onset(effort: Effort) -> list[Row]:
-    """Return the Reynolds number at which the growth rate is zero, by a line through two."""
+    """Compare the Reynolds number of zero growth rate, by linear interpolation between two."""
     sim = _simulation(
         effort.choose((30, 20), (20, 10)), effort.choose(12, 8), STREAM, AROUND, effort
     )
@@ -84,7 +86,7 @@ def _onset(effort: Effort) -> list[Row]:
 def _simulation(
     size: tuple[int, int], cells: int, sides: Sides, reynolds: tuple[float, ...], effort: Effort
 ) -> Simulation:
-    """Return cylinders a third from the left of a box, in float64, at some Reynolds numbers."""
+    """Return flows around a cylinder at a third of the length of a box, in float64, at several Reynolds numbers."""
     length, height = size
     return Simulation(
         Grid(length * cells, height * cells, 1 / cells),

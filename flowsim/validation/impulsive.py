@@ -1,4 +1,4 @@
-"""A circular cylinder that is set into motion at once."""
+"""An impulsively started circular cylinder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ IMPULSIVE_DRAG: dict[int, dict[float, float]] = {
 
 
 def impulsive_reference(reynolds_number: int, T: float) -> float | tuple[float, float]:
-    """Return what is published of the drag at T: a value, or an interval while the expansion for short times holds.
+    """Return the published drag at T: a value, or an interval while the short-time expansion is valid.
 
-    Koumoutsakos and Leonard's curves and the expansion of Bar-Lev and Yang part by 0.2 to 1.6 % up to T = 0.5.
+    The curves of Koumoutsakos and Leonard and the expansion of Bar-Lev and Yang differ by 0.2 to 1.6 % up to T = 0.5.
     """
     curve = IMPULSIVE_DRAG[reynolds_number][T]
     if T > 0.5:
@@ -28,7 +28,7 @@ def impulsive_reference(reynolds_number: int, T: float) -> float | tuple[float, 
 
 
 def impulsive(reynolds_number: int, effort: Effort) -> Result:
-    """Drag history of a cylinder that starts at once."""
+    """Compare the drag history of an impulsively started cylinder."""
     box = box_of(f"impulsive-{reynolds_number}", effort)
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
     history = follow(sim, 2.51, effort, drag_and_lift)
@@ -65,7 +65,7 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
 
 
 def bar_lev_yang(time: FloatArray, reynolds_number: float) -> FloatArray:
-    """Drag of an impulsively started cylinder at short times t = U t / D (Bar-Lev and Yang 1975), good to t = 0.1."""
+    """Return the drag of an impulsively started cylinder at short times U t / D <= 0.1 (Bar-Lev and Yang 1975)."""
     k = 4 * np.sqrt(time / reynolds_number)
     series = (
         2.257
@@ -79,9 +79,9 @@ def bar_lev_yang(time: FloatArray, reynolds_number: float) -> FloatArray:
 
 
 def short_times(effort: Effort) -> Result:
-    """Drag at Re 100 while the boundary layer is thin."""
+    """Compare the drag at Re 100 while the boundary layer is thin."""
     reynolds_number, box = 100, box_of("short-times", effort)
-    # short steps: with those of CFL 0.5 a fifth of the quick error is theirs
+    # short steps: at CFL 0.5 they would cause a fifth of the error of the quick case
     disk = Disk(center=box.center)
     sim = box.simulation(disk, effort, viscosity=1 / reynolds_number, cfl=0.25)
     history = follow(sim, 0.105, effort, drag_and_lift)

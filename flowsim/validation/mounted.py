@@ -25,18 +25,18 @@ from flowsim.validation.result import (
 FloatArray = NDArray[np.float64]
 
 MASS = 2.0
-"""Of the cylinder, over rho D^2."""
+"""Mass of the cylinder over rho D^2."""
 VELOCITIES = (3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 PEAK, LOCKED_IN = 0.53, (4.0, 7.0)
-"""Published: the largest amplitude over D, and the first and the last of the reduced velocities of lock-in."""
+"""Published values: largest amplitude over D, and first and last reduced velocity of lock-in."""
 LARGE = 0.3
-"""Amplitude over D from which on we say that a cylinder is locked in."""
+"""Amplitude over D above which a cylinder counts as locked in."""
 
 
 def sprung_cylinder(
     velocities: FloatArray, cells: int, size: tuple[float, float], effort: Effort
 ) -> Simulation:
-    """Return one flow for each reduced velocity U / (f D), f = sqrt(k / m) / (2 pi) without fluid; Re 150."""
+    """Return one flow for each reduced velocity U / (f D), where f = sqrt(k / m) / (2 pi) is without fluid; Re 150."""
     disk = Disk(
         center=(size[0] / 3 + 0.01, size[1] / 2),
         density=MASS / (np.pi / 4),
@@ -59,7 +59,7 @@ def sprung_cylinder(
 
 
 def vortex_induced(effort: Effort) -> Result:
-    """Let a cylinder on a spring swing across the stream, without damping, at several reduced velocities."""
+    """Compare the vibration across the stream of an undamped cylinder on a spring at several reduced velocities."""
     velocities = np.array(effort.choose(VELOCITIES, (4.0, 5.0)))
     cells, size, duration = effort.choose((24, (20, 12), 150.0), (12, (16, 8), 70.0))
     sim = sprung_cylinder(velocities, cells, size, effort)
@@ -101,7 +101,7 @@ def vortex_induced(effort: Effort) -> Result:
 
 
 def _swing(sim: Simulation, duration: float, effort: Effort) -> tuple[FloatArray, FloatArray]:
-    """Return times, and the places along y of the cylinders about the middle of the box then."""
+    """Return times, and the y positions of the cylinders relative to the middle of the box."""
     time, places, middle = [], [], sim.grid.size[1] / 2
     while float(sim.time.min()) < duration - 1e-9:
         sim.advance(0.1)
@@ -114,7 +114,7 @@ def _swing(sim: Simulation, duration: float, effort: Effort) -> tuple[FloatArray
 
 
 def _lock_in(velocities: FloatArray, amplitude: FloatArray, setup: Setup, source: str) -> list[Row]:
-    """Compare the ends of lock-in; at the first one ours beats."""
+    """Compare the ends of lock-in, and the amplitude at the first one, where our cylinder shows beating."""
     first = float(amplitude[velocities == LOCKED_IN[0]][0])
     locked = velocities[amplitude > LARGE]
     found = {"first": (locked.min(), LOCKED_IN[0]), "last": (locked.max(), LOCKED_IN[1])}

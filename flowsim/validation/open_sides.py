@@ -1,4 +1,4 @@
-"""Sides through which flow may leave and enter freely, for a long time."""
+"""Long simulation with sides through which flow can leave and enter freely."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from flowsim.validation.result import Curve, Effort, Picture, Plot, Result, Row,
 
 JET = Sides("inflow", "outflow", "open", "open")
 BOXES = Box((30, 20), (10.01, 10.0), 16, JET), Box((16, 8), (5.01, 4.0), 10, JET)
-"""(full, quick)."""
+"""Boxes of the full and the quick case."""
 
 
 def open_sides(effort: Effort) -> Result:
-    """Shedding at Re 100 between open sides for 200 D/U: near the published values, and the same early and late."""
+    """Compare shedding at Re 100 between open sides for 200 D/U with published values, and early with late periods."""
     box = effort.choose(*BOXES)
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / 100)
     duration = effort.choose(200.0, 120.0)
     history = shed(sim, duration, effort)
     half = 0.5 * duration
     drag, lift, strouhal = shedding_values(history, half)
-    setup, source = Setup.of(sim), "published, unbounded flow (FLOW.md section 4)"
+    setup, source = Setup.of(sim), "range of published values, unbounded flow"
     tolerance = effort.choose(0.03, 0.1)
     rows = [
         compare("mean C_D over whole periods", drag, (1.32, 1.37), tolerance, setup, source),

@@ -20,21 +20,21 @@ from flowsim.validation.result import (
 )
 
 BOX, FRONT = (26.0, 12.0), (6.0, 6.0)
-"""Box of HydroGym's mesh, from which the published values are; the cylinders cover 21 % of its height."""
+"""Box and front cylinder of HydroGym's mesh, used for the published values; the blockage is 21 %."""
 
 VALUES = {
     30: ((4.583, 4.630), (0.081, 0.083), 120.0, 80.0),
     100: ((3.685, 3.841), (0.1110, 0.1112), 200.0, 120.0),
 }
-"""Reynolds number: C_D of all cylinders, Strouhal number, how long to simulate, and what to wait for, in D/U.
+"""Reynolds number: C_D of all cylinders, Strouhal number, duration, and initial time to discard, in D/U.
 
-At Re 30 the values are HydroGym's own and those of an independent solver on its mesh, where the far wake still swings
+At Re 30 the values are those of HydroGym and of an independent solver on its mesh, where the far wake still oscillates
 after an impulsive start; at Re 100 those of HydroGym's solver, of an independent one, and of Holm (2020).
 """
 
 
 def disturbed_pinball(reynolds_number: int, cells: int, effort: Effort) -> Simulation:
-    """Return the flow from rest, with the fluid behind the lower cylinder pushed aside."""
+    """Return the initial flow, with a sideways perturbation behind the lower cylinder."""
     x, y = FRONT
     rear = x + 0.75 * np.sqrt(3.0)
     centers = [(x, y), (rear, y + 0.75), (rear, y - 0.75)]
@@ -48,7 +48,7 @@ def disturbed_pinball(reynolds_number: int, cells: int, effort: Effort) -> Simul
 
 
 def pinball(reynolds_number: int, effort: Effort) -> Result:
-    """Drag of all cylinders and Strouhal number of their lift."""
+    """Compare the drag of all cylinders and the Strouhal number of their lift."""
     drags, strouhals, duration, after = VALUES[reynolds_number]
     sim = disturbed_pinball(reynolds_number, effort.choose(24, 12), effort)
 

@@ -1,4 +1,4 @@
-"""The page with tables, plots and pictures, drawn from stored results."""
+"""The validation page with tables, plots and pictures, made from stored results."""
 
 from __future__ import annotations
 
@@ -19,19 +19,24 @@ from flowsim.validation.result import Picture, Plot
 
 INTRODUCTION = """# Validation
 
-What the solver computes beside exact solutions and published values. Made by `flowsim validate --page` from the raw
-results, which hold histories, machine, versions and commit; do not edit it.
+The solver compared with exact solutions and published values.
+Written by `flowsim validate --page` from the raw results, which have histories, machine, versions and commit; do not
+edit it.
 
-Lengths are in D, times in D/U. *Error* is relative to the reference, or to the nearer end of an interval of published
-values (0 within it), and absolute where the reference is 0. *Seconds* are those of the whole case. The grid, box and
-blockage (share of a cross-section of the box that bodies cover) stand beside every value, because all of them shift it.
+Lengths are in D, times in D/U.
+*Error* is relative to the reference or, if the reference is an interval of published values, to its nearer end (0
+within the interval); it is absolute if the reference is 0.
+Grid, box and blockage (share of a cross-section of the box that bodies cover) are given for every value, because all of
+them affect it.
+The line below a table has the references, the sides of the box (left, right, bottom, top) and the run time of the whole
+case.
 """
 
-_WIDTH = 1080  # pixels of a picture of a field
+_WIDTH = 1080  # width of a picture of a field in pixels
 
 
 def show(value: Any) -> str:
-    """Write a number, an interval, or a dash for none."""
+    """Format a number, an interval, or a dash for none."""
     if value is None:
         return "-"
     if isinstance(value, list | tuple):
@@ -40,12 +45,12 @@ def show(value: Any) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Write a part of one in per cent."""
+    """Format a fraction in per cent."""
     return "-" if value is None else f"{100 * value:.3g} %"
 
 
 def printed(row: dict[str, Any]) -> dict[str, str]:
-    """Return the columns of a row that people read, as text."""
+    """Return the displayed columns of a row as text."""
     error = show if row["measure"] == "absolute" else percent
     return {
         "case": row["case"] + (" (quick)" if row["quick"] else ""),
@@ -63,12 +68,12 @@ def printed(row: dict[str, Any]) -> dict[str, str]:
 
 
 def write_page(results: Path, page: Path) -> list[str]:
-    """Write the page, and its pictures into ``images/validation`` beside it.
+    """Write the page, and its pictures to ``images/validation`` next to it.
 
     Parameters
     ----------
     results : Path
-        Folder of stored results; of a case with a full and a quick one, the full one is shown.
+        Folder of stored results; for a case with a full and a quick result, the full one is shown.
     page : Path
         A Markdown file.
 
@@ -80,7 +85,7 @@ def write_page(results: Path, page: Path) -> list[str]:
     Raises
     ------
     ValueError
-        When a file there is no result, or there is none at all.
+        When a file is not a stored result, or there are no results.
     """
     images = page.parent / "images" / "validation"
     parts, missing = [INTRODUCTION], []
@@ -98,7 +103,7 @@ def write_page(results: Path, page: Path) -> list[str]:
         parts.append(_section(name, description, found, images))
     if len(parts) == 1:
         raise ValueError(
-            f"{results} holds no results; `flowsim validate -o {shlex.quote(str(results))}` makes them"
+            f"{results} holds no results; create them with `flowsim validate -o {shlex.quote(str(results))}`"
         )
     if missing:
         parts.append(f"No results are stored of: {', '.join(missing)}.\n")
@@ -110,7 +115,7 @@ def write_page(results: Path, page: Path) -> list[str]:
 
 def _section(name: str, description: str, stored: dict[str, Any], images: Path) -> str:
     rows = stored["rows"]
-    lines = [f"## {name}", "", f"{description}.", ""]
+    lines = [f"## {name}", "", f"{description.rstrip('.')}.", ""]
     columns = [
         "quantity",
         "value",
@@ -170,12 +175,12 @@ def _draw_plot(plot: Plot, file: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     markers, sizes = iter("osD^v"), iter((8, 5, 6, 6, 6))
-    dashes = cycle(("-", "--", "-.", ":"))  # so that lines at one place all show
+    dashes = cycle(("-", "--", "-.", ":"))  # so that coinciding lines are all visible
     for curve in plot.curves:
         style: dict[str, Any]
         if not curve.points:
             style = {"linewidth": 1.2, "linestyle": next(dashes)}
-        else:  # hollow and of several shapes, so that points at one place all show
+        else:  # hollow and with several shapes, so that coinciding points are all visible
             style = {
                 "marker": next(markers),
                 "linestyle": "",
@@ -203,7 +208,7 @@ def _draw_picture(picture: Picture, file: Path) -> None:
     scene = Scene(
         vorticity, picture.size, [Outline(points) for points in picture.outlines], quantity=quantity
     )
-    units = units_of("D" if picture.outlines else "L")  # of a body, or of the box
+    units = units_of("D" if picture.outlines else "L")  # length unit: the body size or the box size
     scale = scene.scale(_WIDTH)
     legend = draw_legends(_WIDTH, text_size(_WIDTH), scale, [quantity], units)
     drawn = np.concatenate([np.asarray(field_picture(scene, _WIDTH)), legend])

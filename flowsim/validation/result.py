@@ -1,4 +1,4 @@
-"""What a validation case gives back: rows of a comparison, plots and pictures to look at."""
+"""Results of a validation case: rows of a comparison, plots and pictures."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Reference = float | tuple[float, float] | None
 """A published or exact number, an interval of published numbers, or nothing."""
 
 PICTURE_CELLS = 320
-"""Longer side of a stored picture in cells."""
+"""Number of cells along the longer side of a stored picture."""
 
 
 class DivergedError(ArithmeticError):
-    """A simulation of a case blew up."""
+    """Raised when a simulation of a case diverges."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a case may cost, and what is told of its progress.
+    """Cost and progress reporting of a case.
 
     Attributes
     ----------
     quick : bool
-        Coarse grids, with wider tolerances.
+        Whether to use coarse grids and wider tolerances.
     backend : str
-        Where the simulations run.
+        Backend of the simulations.
     threads : int
         Threads of the solver on the CPU.
     progress : callable
-        Told the part done, from 0 to 1.
+        Called with the fraction done, from 0 to 1.
     """
 
     quick: bool = False
@@ -48,15 +48,15 @@ class Effort:
 
     @property
     def solver(self) -> dict[str, Any]:
-        """What a simulation is made with."""
+        """Keyword arguments for :class:`flowsim.Simulation`."""
         return {"backend": self.backend, "threads": self.threads}
 
     def choose(self, full: Any, quick: Any) -> Any:
-        """Return the first, or the second when it must be quick."""
+        """Return ``quick`` for a quick run, otherwise ``full``."""
         return quick if self.quick else full
 
     def part(self, index: int, of: int) -> Effort:
-        """Return the effort of one of several runs, whose progress is a part of the whole."""
+        """Return the effort of one of several runs, which reports its share of the total progress."""
         return Effort(
             self.quick, self.backend, self.threads, lambda done: self.progress((index + done) / of)
         )
@@ -64,21 +64,21 @@ class Effort:
 
 @dataclass(frozen=True)
 class Setup:
-    """The numerical circumstances of a value; lengths in D.
+    """The numerical set-up of a value; lengths are in D.
 
     Attributes
     ----------
     grid : str
-        Cells along x and y.
+        Numbers of cells along x and y.
     box : str
         Length and height.
     blockage : float or None
-        Largest share of a cross-section of the box that bodies cover.
+        Largest fraction of a cross-section of the box that bodies cover.
     cells_per_d : float
     cfl, dt : float
-        Bound of the CFL number, and the last step in D/U.
+        Upper bound of the CFL number, and size of the last step in D/U.
     sides : str
-        Left, right, bottom and top.
+        Kinds of the left, right, bottom and top side.
     dtype, integrator : str
     """
 
@@ -94,7 +94,7 @@ class Setup:
 
     @classmethod
     def of(cls, sim: Simulation) -> Setup:
-        """Read them off a simulation."""
+        """Return the set-up of a simulation."""
         grid, sides = sim.grid, sim.sides
         return cls(
             grid=f"{grid.nx} x {grid.ny}",
@@ -111,7 +111,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Row:
-    """One value beside what it should be.
+    """A value and its reference.
 
     Attributes
     ----------
@@ -121,11 +121,11 @@ class Row:
     source : str
         Where the reference comes from.
     error, tolerance : float
-        In the same measure; the row passes when the error is finite and no larger.
+        Both in the same measure; the row passes if the error is finite and not larger than the tolerance.
     measure : str
         How the error is computed.
     setup : Setup or None
-        None when the simulation blew up.
+        None if the simulation diverged.
     """
 
     quantity: str
@@ -153,8 +153,8 @@ def compare(
 ) -> Row:
     """Compare a value with a number or an interval.
 
-    The error is relative to the reference: to the nearer end of an interval, and 0 within it. Where the reference is
-    0 the value is the error.
+    The error is relative to the reference, or to the nearer end of an interval, and 0 within the interval. If the
+    reference is 0, the value is the error.
     """
     low, high = reference if isinstance(reference, tuple) else (reference, reference)
     nearest = min(max(value, low), high)
@@ -169,7 +169,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Curve:
-    """A line, or points, of a plot."""
+    """A line or points in a plot."""
 
     label: str
     x: list[float]
@@ -178,7 +178,7 @@ class Curve:
 
     @classmethod
     def of(cls, label: str, x: ArrayLike, y: ArrayLike, points: bool = False) -> Curve:
-        """Make one of arrays; six digits are enough to draw."""
+        """Return a curve from arrays, rounded to six digits."""
         xs, ys = (
             [float(f"{value:.6g}") for value in np.asarray(a, np.float64).ravel()] for a in (x, y)
         )
@@ -187,7 +187,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Plot:
-    """Curves in one pair of axes; ``y_limits`` cut off a singular start."""
+    """Curves in one pair of axes; ``y_limits`` are for clipping a singular start."""
 
     name: str
     x_label: str
@@ -215,7 +215,7 @@ class Picture:
         window: tuple[float, float, float, float] | None = None,
         limit: float = 5.0,
     ) -> Picture:
-        """Take one of a simulation's first flow, in a window (x0, x1, y0, y1) unless all of it is wanted."""
+        """Return a picture of the first flow of a simulation, in a window (x0, x1, y0, y1) if given."""
         h, (nx, ny) = sim.grid.h, (sim.grid.nx, sim.grid.ny)
         x0, x1, y0, y1 = window or (0.0, nx * h, 0.0, ny * h)
         i, j = max(round(x0 / h), 0), max(round(y0 / h), 0)
@@ -238,7 +238,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Result:
-    """All that a case found."""
+    """Rows, plots and pictures of a case."""
 
     rows: Sequence[Row]
     plots: Sequence[Plot] = ()
@@ -249,7 +249,7 @@ Case = Callable[[Effort], Result]
 
 
 def advance(sim: Simulation, duration: float) -> None:
-    """Advance a simulation, and raise :class:`DivergedError` when it blows up."""
+    """Advance a simulation, and raise :class:`DivergedError` if it diverges."""
     sim.advance(duration)
     _check(sim)
 
@@ -268,12 +268,12 @@ def follow(
     look: Callable[[Simulation], Sequence[float]],
     every: int = 1,
 ) -> NDArray[np.float64]:
-    """Advance by a duration and look after every so many steps.
+    """Advance by a duration and record values every ``every`` steps.
 
     Returns
     -------
     (n, 1 + m) float64
-        Time, and the m numbers that ``look`` returned.
+        Time, and the m values returned by ``look``.
     """
     begun, seen, nobody = float(sim.time[0]), [], np.zeros(sim.batch, bool)
 

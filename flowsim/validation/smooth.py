@@ -22,13 +22,13 @@ def taylor_green_flow(
     dtype: str = "float64",
     stream: tuple[float, float] = (1.0, 0.5),
 ) -> tuple[Simulation, FloatArray]:
-    """Let a Taylor-Green vortex (nu = 0.05, wave number 1) drift with a stream to t = 0.5.
+    """Simulate a Taylor-Green vortex (nu = 0.05, wave number 1) in a uniform stream to t = 0.5.
 
     Returns
     -------
     Simulation
     (2, n + 4, n + 4) float64
-        The exact u and v at its end, in the padded arrangement.
+        Exact u and v at the end, with ghost points.
     """
     nu, end = 0.05, 0.5
     grid = Grid(n, n, 2 * np.pi / n)
@@ -65,7 +65,7 @@ def _largest(difference: FloatArray) -> float:
 
 
 def taylor_green(effort: Effort) -> Result:
-    """Decay of the vortex, and the orders of convergence in space and in time."""
+    """Compare the decay of the vortex, and the orders of convergence in space and time."""
     sizes = effort.choose((16, 32, 64, 128), (16, 32, 64))
     errors = []
     for index, n in enumerate(sizes):
@@ -115,7 +115,7 @@ def _orders_in_time(effort: Effort) -> tuple[list[Row], list[Curve]]:
     rows, curves = [], []
     for integrator, cfl, expected in (("euler", 0.2, 1), ("ab2", 0.4, 2)):
         cfls = np.array([cfl, cfl / 2, cfl / 4])
-        # against the same grid at a very small step, so that only the error in time is left
+        # compared with a very small step on the same grid, so that only the error in time remains
         reference, _ = taylor_green_flow(32, effort, integrator, cfl / 64)
         in_time = []
         for c in cfls:
@@ -144,12 +144,12 @@ def _orders_in_time(effort: Effort) -> tuple[list[Row], list[Curve]]:
 def lamb_oseen_profile(
     n: int, effort: Effort
 ) -> tuple[Simulation, FloatArray, FloatArray, FloatArray]:
-    """Let a Lamb-Oseen vortex double its age in a box of 10 x 10; its core is 0.4 to 0.57 wide.
+    """Simulate a Lamb-Oseen vortex in a 10 x 10 box until its age has doubled; its core width is 0.4 to 0.57.
 
     Returns
     -------
     Simulation, r, computed u_theta, exact u_theta
-        Along a ray within r < 1.5.
+        Values along a ray within r < 1.5.
     """
     side, nu, circulation, born = 10.0, 0.01, 2 * np.pi, 4.0
     grid = Grid(n, n, side / n)
@@ -177,7 +177,7 @@ def lamb_oseen_profile(
 
 
 def lamb_oseen(effort: Effort) -> Result:
-    """Velocity of a spreading vortex, and how its error falls."""
+    """Compare the velocity of a spreading vortex, and the convergence of its error."""
     errors = []
     sizes = effort.choose((64, 128, 256), (64, 128))
     for index, n in enumerate(sizes):
@@ -185,7 +185,7 @@ def lamb_oseen(effort: Effort) -> Result:
         errors.append(float(np.abs(computed - exact).max() / exact.max()))
         effort.progress((index + 1) / len(sizes))
     setup, source = Setup.of(sim), "exact solution"
-    # On the coarsest grid 4 cells lie across the core's radius, so the error falls faster than second order there.
+    # the coarsest grid has 4 cells per core radius, so the error falls faster than second order there
     rows = [
         compare("largest error of u_theta over its maximum", errors[-1], 0.0, 0.02, setup, source),
         compare(

@@ -1,4 +1,4 @@
-"""Results of validation cases as JSON files, one for each case."""
+"""Storage of results of validation cases as JSON files, one per case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flowsim.validation.result import Curve, Picture, Plot, Result, Row
 
 
 def as_rows(case: str, result: Result, seconds: float, quick: bool) -> list[dict[str, Any]]:
-    """Return the rows as they are printed and stored; a number that is not finite becomes None, as JSON has none."""
+    """Return the rows for printing and storing; numbers that are not finite become None, as JSON cannot store them."""
     return [_as_row(case, row, seconds, quick) for row in result.rows]
 
 
@@ -47,7 +47,7 @@ def _finite(value: float) -> float | None:
 
 
 def file_of(folder: Path, case: str, quick: bool) -> Path:
-    """Return where the result of a case lies; quick results never replace full ones."""
+    """Return the path of the result of a case; quick results never replace full ones."""
     return folder / (f"{case}.quick.json" if quick else f"{case}.json")
 
 
@@ -59,19 +59,19 @@ def write(
     quick: bool,
     provenance: Mapping[str, Any],
 ) -> Path:
-    """Store what a case found, whole or not at all.
+    """Store the result of a case atomically.
 
     Parameters
     ----------
     folder : Path
-        Made where it is missing.
+        Created if missing.
     case : str
     result : Result
     rows : list of dict
         From :func:`as_rows`.
     quick : bool
     provenance : mapping
-        What produced it: machine, versions, commit.
+        Origin of the result: machine, versions, commit.
     """
     content = {
         "case": case,
@@ -92,7 +92,7 @@ def write(
 
 
 def _dump(content: dict[str, Any]) -> str:
-    """Return JSON with one line for each row, curve and picture, so that it can be read and compared."""
+    """Return JSON with one line per row, plot and picture, for readable diffs."""
     parts = []
     for key, value in content.items():
         if isinstance(value, list):
@@ -117,12 +117,12 @@ def _packed(picture: Picture) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a stored result, its plots and pictures as they were made.
+    """Read a stored result, with its plots and pictures.
 
     Raises
     ------
     ValueError
-        When the file is no stored result.
+        When the file is not a stored result.
     """
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -130,7 +130,7 @@ def read(path: Path) -> dict[str, Any]:
         content["pictures"] = [_picture(picture) for picture in content["pictures"]]
         content["rows"][0]["case"]
     except (KeyError, IndexError, TypeError, ValueError, zlib.error) as error:
-        raise ValueError(f"{path} is no result of a validation case: {error}") from error
+        raise ValueError(f"{path} is not a result of a validation case: {error}") from error
     return content
 
 

@@ -15,7 +15,7 @@ _SEPARATION = (53.5, 53.8)
 
 
 def separation_angles(loads: SurfaceLoads) -> tuple[float, float]:
-    """Return the first separation above and below the rear of a disk, in degrees from it; NaN where there is none."""
+    """Return the first separation above and below the rear of a disk, in degrees from the rear; NaN without one."""
     x, y = (loads.separation() - loads.center).T
     angle = np.degrees(np.arctan2(y, x))
     above, below = angle[angle > 0], -angle[angle < 0]
@@ -25,7 +25,7 @@ def separation_angles(loads: SurfaceLoads) -> tuple[float, float]:
 
 
 def surface(effort: Effort) -> Result:
-    """Pressure at the stagnation point and at the base, separation, and force by integration, at Re 40."""
+    """Compare stagnation and base pressure, separation, and integrated force at Re 40."""
     finest, duration = box_of("steady-40", effort), effort.choose(30.0, 20.0)
     cells = [finest.cells // 2, finest.cells]
     found = []

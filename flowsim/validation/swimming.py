@@ -24,16 +24,16 @@ from flowsim.validation.result import (
 FloatArray = NDArray[np.float64]
 
 VISCOSITY = 1.4e-4
-"""Of the eel, in L^2/T; with its published speed Re = 0.54/1.4e-4 = 3857."""
+"""Viscosity for the eel, in L^2/T; with its published speed Re = 0.54/1.4e-4 = 3857."""
 PUBLISHED = 0.54
-"""Mean speed of the two-dimensional eel in L/T. The papers' texts were not at hand: it is what the Reynolds number of
-3857 and the viscosity say that Gazzola et al. (2011) quote for it."""
+"""Mean speed of the two-dimensional eel in L/T. The full texts of the papers were not available: it follows from the
+Reynolds number of 3857 and the viscosity that Gazzola et al. (2011) quote for it."""
 SIDES = 8, 4
-"""Of the box, in L."""
+"""Size of the box, in L."""
 
 
 def pool(cells: int, effort: Effort, dtype: str = "float32") -> Simulation:
-    """Return still water with an eel in it that is about to swim to the right."""
+    """Return still water with an eel at rest that will swim to the right."""
     grid = Grid(SIDES[0] * cells, SIDES[1] * cells, 1 / cells)
     eel = anguilliform(center=(1.003, 0.5 * SIDES[1]))
     return Simulation(
@@ -48,7 +48,7 @@ def pool(cells: int, effort: Effort, dtype: str = "float32") -> Simulation:
 
 
 def eel(effort: Effort) -> Result:
-    """Let an eel swim from rest, on ever finer grids: its mean speed in the last period, and how it converges."""
+    """Compare the mean speed in the last period of an eel that swims from rest, on successively finer grids."""
     periods = effort.choose(12, 6)
     found, curves = [], []
     resolutions = effort.choose((48, 96, 192), (16, 32))

@@ -1,4 +1,4 @@
-"""Convergence in time with bodies: the same flow on the same grid, with steps that are halved again and again."""
+"""Convergence in time with bodies: the same flow on the same grid, with repeatedly halved steps."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ KINDS = {
     "falling, density 1.5": Disk(center=(2.013, 2.307), density=1.5, motion="free"),
     "rising, density 0.5": Disk(center=(2.013, 1.5), density=0.5, motion="free"),
 }
-"""The disks, none of which lies on a line of the grid."""
+"""The disks; none is centred on a grid line."""
 
 
 def time_steps(effort: Effort) -> Result:
-    """Order of convergence in time of the velocity, rms over the whole box, for four kinds of bodies."""
+    """Measure the order of convergence in time of the velocity, rms over the whole box, for four kinds of bodies."""
     steps = STEPS if effort.choose(True, False) else STEPS[:3]
     rows, curves = [], []
     for index, (kind, disk) in enumerate(KINDS.items()):
@@ -52,7 +52,7 @@ def time_steps(effort: Effort) -> Result:
 
 
 def _flow(disk: Disk, dt: float, effort: Effort) -> tuple[Simulation, FloatArray]:
-    """Return the simulation after equal steps, and its velocity."""
+    """Return a simulation after equal steps, and its velocity."""
     held, free = disk.motion == "fixed", disk.motion == "free"
     sim = Simulation(
         Grid(6 * CELLS, 4 * CELLS, 1 / CELLS),
@@ -62,7 +62,7 @@ def _flow(disk: Disk, dt: float, effort: Effort) -> tuple[Simulation, FloatArray
         stream=(1.0, 0.0) if held else (0.0, 0.0),
         gravity=(0.0, -0.5) if free else (0.0, 0.0),
         dtype="float64",
-        # longer than any step that is asked for
+        # allows all requested steps
         **effort.solver | {"cfl": 1.0},
     )
     for step in range(1, round(DURATION / dt) + 1):
