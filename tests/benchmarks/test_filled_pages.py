@@ -1,4 +1,4 @@
-"""Tables that scripts put into pages are those of the results that are kept."""
+"""Tables that scripts put into pages match the kept results."""
 
 import importlib
 import json
@@ -87,6 +87,13 @@ def test_claims_of_the_papers():
             for claim in claims
         }
         assert module.findings(claims, plans, RESULTS) in _page(f"papers/{paper}.md")
+
+
+def test_nine_tasks_beside_published_returns():
+    module = importlib.import_module("benchmarks.learning.nine_tasks")
+    published = module.read_published()
+    assert module.table(published, RESULTS) in _page("papers/refer.md")
+    assert published.url in _page("papers/refer.md")
 
 
 def test_memory_of_a_policy():

@@ -1,4 +1,4 @@
-"""Curves of complete jobs against steps and CPU time, and the page that is written from them."""
+"""Plot curves of complete jobs against steps and CPU time, and write the page from them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from coupling.run.aggregate import interquartile_mean, interval
 from coupling.settings.content import find_preset, read_yaml
 from rl_agent.config.colours import styles_of
 
-__all__ = ["write_page"]
+__all__ = ["cell", "write_page"]
 
-POINTS = 60  # of a drawn curve
+POINTS = 60  # per plotted curve
 Groups = dict[str, dict[str, Seeds]]
 """Complete jobs by task and method."""
 
@@ -33,7 +33,7 @@ Styles = Mapping[str, Mapping[str, Any]]
 
 
 def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
-    """Draw a figure per suite that has results, and write ``learning.md`` from them alone."""
+    """Plot a figure for each suite that has results, and write ``learning.md``."""
     found = {name: read_results(results, name) for name in plan}
     styles = styles_of(who for suite in plan.values() for who in suite.methods)
     sections = [_HEAD, _state(plan, found)]
@@ -47,35 +47,45 @@ def write_page(plan: dict[str, Suite], results: Path, docs: Path) -> None:
 
 
 _HEAD = """\
-# Learning
+# Learning curves
 
-What the learners learn, from complete trainings only.
+Learning curves and returns of the algorithms, from complete trainings only.
 Written by `python benchmarks/learning/mujoco.py plot` from `benchmarks/results/mujoco.parquet`; do not edit it.
-Every curve is there with settings, machine, versions and commit.
+The results file has every curve with its settings, machine, versions and commit.
 The suites are in `benchmarks/learning/mujoco.yaml`.
-`python benchmarks/learning/mujoco.py run --suite NAME -j 2` trains what is missing of one.
+`python benchmarks/learning/mujoco.py run --suite NAME -j 2` runs the missing trainings of a suite.
 
-Values are interquartile means over the seeds (below four seeds that is the mean) with 95 % intervals of the bootstrap,
-stratified over tasks where there are several. One seed has no interval, and that of two or three only hints at the
-spread. *Training* is the mean return of the training episodes in the last twentieth of a curve, which is what the
-papers plot; comparisons use it. *Equal steps* and *equal CPU time* are the same at the smallest number of steps, or of
-CPU seconds, in the table. *Mean action* and *sampled actions* are returns of the last policy in held-out episodes, the
-same for all (10 a seed, on the wake 96; evaluation seed 10^6 of the numbering before 26 November 2026), and *its
-length* is that of the episodes with the mean action. CPU seconds are those of the training process,
-environment included, on one thread, without evaluation and checkpoints. Rows of one table that have not the same steps
-may be compared at equal steps or equal CPU time alone.
+Values are interquartile means over the seeds (with fewer than four seeds, the mean) with 95 % bootstrap intervals,
+stratified over the tasks where there are several.
+One seed has no interval, and the interval of two or three seeds only hints at the spread.
 
-*With changes* means that the working tree was not clean."""
+| column | meaning |
+| --- | --- |
+| training | mean return of the training episodes in the last twentieth of a curve, as in the papers and comparisons |
+| equal steps, equal CPU time | the same at the smallest number of steps, or of CPU seconds, in the table |
+| mean action, sampled actions | return of the last policy in held-out episodes, which are the same for all methods |
+| episode length | of the held-out episodes with the mean action |
+
+There are 10 held-out episodes per seed, 96 on the wake, from evaluation seed 10^6 in the numbering before 26 November
+2026.
+CPU seconds are those of the training process on one thread, including the environment, without evaluation and
+checkpoints.
+Compare rows with different numbers of steps only at equal steps or equal CPU time.
+
+In the next table, *with changes* means that the working tree was not clean."""
 
 
 _DIFFERENCES = """\
-Of the interquartile means over the seeds: of the training episodes, and of held-out episodes with the mean action.
-A difference counts from three seeds on, where its interval excludes zero; with three seeds intervals are too narrow."""
+Differences of the interquartile means over the seeds: of the training episodes (*training*) and of held-out episodes
+with the mean action (*mean action*).
+The probability of improvement is that of a training of the first method ending above one of the second.
+A difference counts if there are at least three seeds and its interval excludes zero; with three seeds intervals are too
+narrow."""
 
 
 def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
     rows = [
-        "| suite | jobs complete | of them shorter than planned | commits |",
+        "| suite | trainings complete | of these, shorter than planned | commits |",
         "| --- | --- | --- | --- |",
     ]
     for name, suite in plan.items():
@@ -83,7 +93,7 @@ def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
         done = [result for result in found[name] if result["name"] in jobs]
         short = [r for r in done if not jobs[r["name"]].is_enough(r["steps"], r["cpu_seconds"])]
         lengths = ", ".join(sorted({f"{r['steps']:,} of {suite.steps:,} steps" for r in short}))
-        state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}: not run yet"
+        state = f"{len(done)} of {len(jobs)}" if done else f"none of {len(jobs)}"
         commits = ", ".join(sorted({_commit(result["commit"]) for result in done})) or "-"
         shorter = f"{len(short)}: {lengths}" if short else "-"
         rows.append(f"| {name} | {state} | {shorter} | {commits} |")
@@ -91,13 +101,13 @@ def _state(plan: dict[str, Suite], found: dict[str, Seeds]) -> str:
 
 
 def _commit(commit: str) -> str:
-    """Return a commit as it is written on a page, with what says that the working tree was not clean."""
+    """Format a commit for a page, marked if the working tree was not clean."""
     revision, dirty, _ = commit.partition("-dirty")
     return f"`{revision[:12]}`" + (" with changes" if dirty else "")
 
 
 def _groups(name: str, suite: Suite, found: dict[str, Seeds]) -> Groups:
-    """Sort the suite's results, in the order of its methods, and those beside it, on its tasks only."""
+    """Group the suite's results by task, in the order of its methods, followed by those of ``beside`` on its tasks."""
     groups: Groups = defaultdict(lambda: defaultdict(list))
     order = {method: place for place, method in enumerate(suite.methods)}
     for result in sorted(
@@ -118,7 +128,7 @@ def _task(result: Result) -> str:
 
 
 def _titles(suite: Suite) -> dict[str, str]:
-    """Name our own tasks with their preset, which says which flow it is."""
+    """Return titles for flowsim's own tasks that include the preset, which determines the flow."""
     envs = {preset: str(read_yaml(find_preset(preset))["env"]) for preset in suite.presets}
     return {
         env.rpartition("/")[2]: f"{env.rpartition('/')[2]}, preset {preset.rpartition('/')[2]}"
@@ -130,7 +140,7 @@ def _titles(suite: Suite) -> dict[str, str]:
 def _draw(
     groups: Groups, own: set[str], titles: dict[str, str], picture: Path, styles: Styles
 ) -> None:
-    """Draw all curves as far as those of the suite's ``own`` methods go."""
+    """Plot all curves, up to the end of those of the suite's ``own`` methods."""
     figure = Figure(figsize=(11, 3.2 * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
     for row, (task, methods) in zip(
@@ -200,7 +210,7 @@ def _table(methods: dict[str, Seeds]) -> list[str]:
     lines = [
         "| method | seeds | steps | steps per CPU second | training | "
         f"equal steps ({least[0]:,}) | equal CPU time ({least[1]:,.0f} s) | mean action | "
-        "its length | sampled actions |",
+        "episode length | sampled actions |",
         "| --- |" + " --- |" * 9,
     ]
     for name, seeds in methods.items():
@@ -224,7 +234,7 @@ def _table(methods: dict[str, Seeds]) -> list[str]:
             ", ".join(str(seed["settings"]["seed"]) for seed in seeds),
             f"{min(seed['steps'] for seed in seeds):,}",
             f"{rate:.0f}",
-            *(_cell(values) for values in own + equal + evaluated),
+            *(cell(values) for values in own + equal + evaluated),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
@@ -234,20 +244,26 @@ def _value(curve: np.ndarray, axis: int, place: float) -> float:
     return float(curve_at(curve, axis, np.array([place]))[0]) if len(curve) else np.nan
 
 
-def _cell(values: np.ndarray) -> str:
+def cell(values: np.ndarray) -> str:
+    """Format the interquartile mean over the seeds, with its interval if there are at least two seeds."""
     if np.isnan(values).any():
         return "no episode yet"
-    text = f"{float(interquartile_mean(values)):.4g}"
+    text = _number(interquartile_mean(values))
     if len(values) > 1:
         low, high = interval([values])
-        text += f" [{float(low):.4g}, {float(high):.4g}]"
+        text += f" [{_number(low)}, {_number(high)}]"
     return text
 
 
+def _number(value: Any) -> str:
+    return f"{float(value):{',.0f' if abs(value) >= 9999.5 else '.4g'}}"
+
+
 def _aggregate(groups: Groups) -> list[str]:
-    """Compare methods over all tasks, on which 0 is the worst seed and 1 the best one."""
+    """Compare methods over all tasks, with scores scaled per task from 0 (worst seed) to 1 (best seed)."""
     lines = [
-        "Scaled on each task so that 0 is its worst seed and 1 its best; the rows differ in the settings above:",
+        "Returns are scaled so that 0 is the worst and 1 the best seed of each task.",
+        "The rows differ in the settings above.",
         "",
         "| method | training | mean action |",
         "| --- | --- | --- |",
