@@ -1,6 +1,6 @@
-"""The claims of the README beside what was measured: a table that is computed from the kept results.
+"""The README's table of claims and measurements, computed from the stored results.
 
-python benchmarks/claims.py  # README.md and docs/results.md between their marks
+python benchmarks/claims.py  # fills in README.md and docs/results.md
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = ["table"]
 
 
 def table(results: Path = RESULTS) -> str:
-    """Return the claims, what was measured and where more of it is, in Markdown."""
+    """Return a Markdown table of the claims, the measurements and links to details."""
     rows = (
-        ("the demo's agent drafts", demo(results), "[results](docs/results.md#the-demos-agent)"),
+        ("the demo agent drafts", demo(results), "[results](docs/results.md#the-demos-agent)"),
         ("V-RACER + centred advantages drafts", drafting(results), "[figure 6](docs/studies/figure6.md)"),
-        ("drafting saves nearly all", effort(results), "[what it learned](docs/studies/learned.md)"),
-        ("a school keeps together", school(results), "[school](docs/studies/school.md)"),
-        ("the flow is right", flow(results), "[validation](docs/studies/validation.md)"),
-        ("it is fast", speed(results), "[speed](docs/studies/speed.md)"),
+        ("drafting saves nearly all effort", effort(results), "[learned](docs/studies/learned.md)"),
+        ("a trained school has fewer contacts", school(results), "[school](docs/studies/school.md)"),
+        ("the solver is accurate", flow(results), "[validation](docs/studies/validation.md)"),
+        ("the solver is fast", speed(results), "[speed](docs/studies/speed.md)"),
         ("the learners learn", learning(results), "[learning](docs/studies/learning.md)"),
-        ("ReF-ER's rules, one by one", rules(results), "[rules](docs/studies/refer.md)"),
+        ("ReF-ER ablation", rules(results), "[rules](docs/studies/refer.md)"),
         ("no transition is lost", chaos(results), "[chaos](docs/studies/chaos.md)"),
     )  # fmt: skip
     lines = [
-        "| claim | what was measured, on 2 cores without a GPU | more |",
+        "| claim | measurement, on 2 cores without a GPU | details |",
         "| --- | --- | --- |",
     ]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
@@ -55,45 +55,45 @@ def demo(results: Path) -> str:
     medians = sorted(each["after"]["median_return"] for each in found)
     return (
         f"SAC + ReF-ER-1, 20,000 actions, {len(found)} seeds: {' or '.join(map(str, survived))} of {episodes} held-out "
-        f"episodes survive all 400 actions, at medians of {medians[-1]:.0f} to {medians[0]:.0f}"
+        f"episodes survive all 400 actions, median returns {medians[-1]:.0f} to {medians[0]:.0f}"
     )
 
 
 def drafting(results: Path) -> str:
-    """Return what V-RACER's mean action does in the suite that all methods of figure 6 share."""
+    """Return the results of V-RACER's mean action in the figure-6 suite that contains all methods."""
     rows = read_results(results / "figure6.parquet", "narrow")
     seeds = [row for row in rows if row["settings"]["method"] == "V-RACER"]
     survival = [100 * row["evaluation"]["deterministic"]["survival"] for row in seeds]
     return (
         f"{seeds[0]['steps']:,} actions, {len(seeds)} seeds: survives {_listed(survival)} % of 48 episodes, "
-        f"at {_with_interval(evaluated_returns(seeds))}; in training {_with_interval(training_returns(seeds))}"
+        f"return {_with_interval(evaluated_returns(seeds))}; in training {_with_interval(training_returns(seeds))}"
     )
 
 
 def effort(results: Path) -> str:
-    """Return what the agent ``wake`` needs, beside the same ellipse fixed in the free stream."""
+    """Return the effort of the agent ``wake``, compared with the same ellipse fixed in the free stream."""
     rows = {row["name"]: row for row in learned.read(results / "learned.parquet")}
     name = next(name for name in rows if "half_by_episodes" in name and name.endswith("_16"))
     found = learned.numbers(rows[name])
     return (
-        f"the film's agent has an effort of {found['effort']:.3f} per action, {found['place'][0]:.1f} D behind the "
-        f"cylinder; fixed in the free stream {found['stream_effort']:.1f}; one training"
+        f"the agent `wake` has an effort of {found['effort']:.3f} per action, {found['place'][0]:.1f} D behind the "
+        f"cylinder; fixed in the free stream: {found['stream_effort']:.1f}; one training"
     )
 
 
 def school(results: Path) -> str:
-    """Return how often a school has no contact."""
+    """Return the share of episodes in which the swimmers of a school have no contact."""
     found = [row["evaluation"]["after"] for row in read(results / "swimmer_school_quick.parquet")]
     survival = [100 * each["survival"] for each in found]
     alone = 100 * found[0]["baselines"]["zero"]["survival"]
     return (
-        f"four swimmers, {len(found)} seeds: no contact in 20 T from {_listed(survival)} % of "
-        f"{found[0]['episodes']} new initial states; {alone:.0f} % without control"
+        f"four swimmers, {len(found)} seeds: no contact within 20 T in {_listed(survival)} % of "
+        f"{found[0]['episodes']} held-out initial states; {alone:.0f} % without control"
     )
 
 
 def flow(results: Path) -> str:
-    """Return how many cases of the validation are in tolerance, and the cylinder's coefficients."""
+    """Return how many validation cases are within tolerance, and the cylinder's coefficients."""
     cases = {file.stem: _json(file)["rows"] for file in (results / "validation").glob("*.json")}
     passed = sum(all(row["passed"] for row in rows) for rows in cases.values())
     values = {
@@ -102,19 +102,20 @@ def flow(results: Path) -> str:
     }
     slow, fast = values["cylinder-40"], values["cylinder-100"]
     return (
-        f"{passed} of {len(cases)} cases in tolerance; cylinder at Re 40: C_D {slow['mean C_D in the last D/U']:.3f}; "
-        f"at Re 100: C_D {fast['mean C_D over whole periods']:.3f}, St {fast['Strouhal number']:.4f}"
+        f"{passed} of {len(cases)} cases within tolerance; cylinder at Re 40: C_D "
+        f"{slow['mean C_D in the last D/U']:.3f}; at Re 100: C_D {fast['mean C_D over whole periods']:.3f}, "
+        f"St {fast['Strouhal number']:.4f}"
     )
 
 
 def speed(results: Path) -> str:
-    """Return the rate of the solver with two threads, and its ratios to jax-cfd's."""
+    """Return the solver's speed with two threads, and its ratios to that of jax-cfd."""
     rows = [row for row in _json(results / "bench" / "solver.json")["rows"] if row["threads"] == 2]
     batch = next(row for row in rows if (row["nx"], row["ny"], row["batch"]) == (128, 64, 24))
     ratios = [row["ratio"] for row in rows if row["ratio"]]
     return (
-        f"{batch['cells_per_second'] / 1e6:.0f} million cell-updates a second (24 flows of 128 x 64); "
-        f"{min(ratios):.1f} to {max(ratios):.1f} times jax-cfd's on one simulation"
+        f"{batch['cells_per_second'] / 1e6:.0f} million cell updates per second (24 flows of 128 x 64 cells); "
+        f"{min(ratios):.1f} to {max(ratios):.1f} times the rate of jax-cfd on a single simulation"
     )
 
 
@@ -124,7 +125,7 @@ def learning(results: Path) -> str:
     seeds: Seeds = [row for row in rows if "HalfCheetah-v5" in row["settings"]["env"]]
     minutes = np.mean([row["cpu_seconds"] for row in seeds]) / 60
     return (
-        f"V-RACER, HalfCheetah-v5, {seeds[0]['steps']:,} steps, {minutes:.0f} minutes of one core, {len(seeds)} seeds: "
+        f"V-RACER, HalfCheetah-v5, {seeds[0]['steps']:,} steps, {minutes:.0f} minutes on one core, {len(seeds)} seeds: "
         f"{_with_interval(training_returns(seeds))} in training, {_with_interval(evaluated_returns(seeds))} after it"
     )
 
@@ -142,21 +143,21 @@ def rules(results: Path) -> str:
     }
     both, second, first, none = (f"{interquartile_mean(each):.0f}" for each in found.values())
     return (
-        f"V-RACER, HalfCheetah-v5, {rows[0]['steps']:,} steps, {len(found['ER'])} seeds: {both} in training with both, "
-        f"{second} with rule 2, {first} with rule 1, {none} with neither"
+        f"V-RACER, HalfCheetah-v5, {rows[0]['steps']:,} steps, {len(found['ER'])} seeds: {both} in training with "
+        f"both, {second} with rule 2 only, {first} with rule 1 only, {none} with neither"
     )
 
 
 def chaos(results: Path) -> str:
-    """Return what became of the transitions under kills and cuts."""
+    """Return how many steps were recorded, doubled and lost under kills and connection cuts."""
     found = _json(results / "coupling" / "chaos.json")
     done, audit = found["done"], found["audit"]
     kills = sum(count for what, count in done.items() if what.startswith("kills of"))
     died = audit["returned"] - audit["held"]
     doubled = "each exactly once" if not audit["doubled"] else f"{audit['doubled']} of them twice"
     return (
-        f"in {kills} kills and {done['cuts']} cut connections {audit['held']:,} of {audit['returned']:,} steps were "
-        f"recorded, {doubled}; {died} died before they could be stored"
+        f"in {kills} kills and {done['cuts']} cut connections, {audit['held']:,} of {audit['returned']:,} steps were "
+        f"recorded, {doubled}; {died} died with their process before being stored"
     )
 
 
@@ -170,7 +171,7 @@ def _listed(values: list[float]) -> str:
 
 
 def _with_interval(values: np.ndarray) -> str:
-    """Return the interquartile mean over the seeds with its 95 % bootstrap interval."""
+    """Return the interquartile mean over the seeds and its 95 % bootstrap interval."""
     low, high = interval([values])
     return f"{float(interquartile_mean(values)):.0f} [{low:.0f}, {high:.0f}]"
 

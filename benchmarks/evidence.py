@@ -1,14 +1,14 @@
-"""Make the evidence again on one clean commit: validation, chaos, fuzz, benches and the demo.
+"""Regenerate the evidence on one clean commit: validation, chaos, fuzzing, benchmarks and the demo.
 
-    make evidence                                  # all parts that this commit lacks, then results and pages
-    python benchmarks/evidence.py --only demo      # some parts
-    python benchmarks/evidence.py --list           # what there is, and which commit it is of
-    python benchmarks/evidence.py --page           # only write docs/studies/evidence.md again
+    make evidence                                  # all parts missing for this commit, then results and pages
+    python benchmarks/evidence.py --only demo      # selected parts
+    python benchmarks/evidence.py --list           # the parts and the commit of each result
+    python benchmarks/evidence.py --page           # only rewrite docs/studies/evidence.md
 
-A part writes into runs/evidence/COMMIT, which git ignores, so the tree stays clean while the others run. After an
-interruption the parts that are done stay done. A part counts only when the tree is clean before and after it, and at
-the same commit. At the end the results of the finished parts replace those in benchmarks/results, the pages are
-written, and benchmarks/results/evidence.json and docs/studies/evidence.md say which commit each of them is of.
+Each part writes into runs/evidence/COMMIT, which git ignores, so the tree stays clean while the others run. Completed
+parts are kept after an interruption. A part counts only if the tree is clean and at the same commit before and after
+it. At the end, the results of the completed parts replace those in benchmarks/results, the pages are written, and
+benchmarks/results/evidence.json and docs/studies/evidence.md record the commit of each result.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ FLOWSIM = str(Path(PYTHON).parent / "flowsim")
 
 
 class EvidenceError(Exception):
-    """Why there can be no evidence; one sentence."""
+    """The evidence cannot be produced; the message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One thing to run.
+    """One command whose results are part of the evidence.
 
     Attributes
     ----------
     name
-        Unique; parts before a slash are shown as one row.
+        Unique name; parts with the same prefix before a slash share one row of the page.
     command
-        What runs in the repository; ``{out}`` is the folder to write into, ``{short}`` the commit in twelve digits.
+        Command to run in the repository; ``{out}`` is the output folder, ``{short}`` the first 12 digits of the commit.
     keeps
-        Files that it leaves and where they belong in the repository.
+        Files that it writes and their destinations in the repository.
     shown
-        The pages and sections that show them.
+        Pages and sections that show the results.
     stdout
-        File that gets its standard output.
+        File to which its standard output is written.
     """
 
     name: str
@@ -105,7 +105,7 @@ PARTS: tuple[Part, ...] = (
     _script("speed/train_rate", "bench/training.json", "docs/studies/speed.md", "-o", "{out}/bench/training.json"),
     _bench("learner"),
     _bench("coupling"),
-    # what pip says of the machine is no evidence, so the installation talks to stderr
+    # pip's output is not evidence, so the installation prints to stderr
     Part("demo", ("sh", "-c", "make --no-print-directory install >&2 && "
                   "make --no-print-directory demo DEMO=evidence-{short}"),
          (("{out}/demo/output.txt", "benchmarks/results/demo/output.txt"),
@@ -127,16 +127,16 @@ PAGES: tuple[tuple[str, ...], ...] = (
     (PYTHON, "benchmarks/service/chaos.py", "--page"),
     (PYTHON, "benchmarks/speed/speed.py"),
 )
-"""What writes the pages from the results."""
+"""Commands that write the pages from the results."""
 
 
 def clean_commit(repository: Path) -> str:
-    """Return the commit of a checkout in which nothing is changed.
+    """Return the commit of a checkout without changes.
 
     Raises
     ------
     EvidenceError
-        When something is changed or new, or this is no checkout.
+        If a file is changed or untracked, or if this is not a checkout.
     """
     head, status = _git(repository, "rev-parse", "HEAD"), _git(repository, "status", "--porcelain")
     if head.returncode or status.returncode:
@@ -152,7 +152,7 @@ def clean_commit(repository: Path) -> str:
 
 
 def _same_code(repository: Path, commit: str) -> bool:
-    """Tell whether nothing but results, pages and tests has changed since a commit."""
+    """Return whether only results, pages and tests have changed since a commit."""
     others = (":!benchmarks/results", ":!docs", ":!README.md", ":(exclude,glob)tests/**/test_*.py")
     return _git(repository, "diff", "--quiet", commit, "HEAD", "--", ".", *others).returncode == 0
 
@@ -169,20 +169,20 @@ def gather(
     say: Callable[[str], None],
     expected: dict[str, float],
 ) -> list[str]:
-    """Run the parts that there is no result of yet, of this commit or of one with the same code.
+    """Run the parts that have no result yet for this commit or for one with the same code.
 
     Parameters
     ----------
     parts
-        In this order.
+        Parts, run in this order.
     repository
         A clean checkout.
     work
-        Gets a folder for the commit, with the outputs and ``done.json``.
+        Folder in which a folder for the commit is created, with the outputs and ``done.json``.
     say
-        Shows a line.
+        Prints a line.
     expected
-        Seconds that parts took the last time, for the estimate.
+        Seconds that each part took last time, used to estimate the remaining time.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def gather(
     Raises
     ------
     EvidenceError
-        When the tree is not clean, or changes on the way.
+        If the tree is not clean, or changes during the run.
     """
     commit = clean_commit(repository)
     out = work / commit
@@ -225,14 +225,14 @@ def gather(
 
 
 def _run(part: Part, repository: Path, out: Path, commit: str) -> dict[str, Any] | None:
-    """Run a part and return its record, or None when it failed or left out a file that it should leave."""
+    """Run a part and return its record, or None if it failed or did not write all its files."""
     names = {"out": str(out), "short": commit[:12]}
     command = [word.format(**names) for word in part.command]
     log = out / "logs" / (part.name.replace("/", "-") + ".txt")
     stdout = Path(part.stdout.format(**names)) if part.stdout else log
     for file in (log, stdout):
         file.parent.mkdir(parents=True, exist_ok=True)
-    # of a demo that was cut off
+    # left over from an interrupted demo
     shutil.rmtree(repository / _DEMO.format(**names), ignore_errors=True)
     began, clock = time.strftime("%Y-%m-%dT%H:%M:%S%z"), time.monotonic()
     with log.open("w") as errors, stdout.open("w") if stdout != log else errors as output:
@@ -261,7 +261,7 @@ def _run(part: Part, repository: Path, out: Path, commit: str) -> dict[str, Any]
 
 
 def _as_typed(command: Iterable[str], out: str) -> str:
-    """Write a command as one would type it, with OUT for the folder that it writes into."""
+    """Return a command as typed in a shell, with OUT in place of the output folder."""
     words = (
         word.replace(out, "OUT").replace(str(Path(PYTHON).parent) + "/", "") for word in command
     )
@@ -269,7 +269,7 @@ def _as_typed(command: Iterable[str], out: str) -> str:
 
 
 def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> None:
-    """Put the results of this commit's finished parts into the repository and write its pages from them."""
+    """Copy the results of this commit's completed parts into the repository and write the pages from them."""
     out = work / clean_commit(repository)
     done = _read(out / "done.json")
     if not done:
@@ -287,22 +287,22 @@ def publish(repository: Path, work: Path, pages: Iterable[tuple[str, ...]]) -> N
 
 
 def page(repository: Path) -> str:
-    """Return docs/studies/evidence.md: which commit the results of each part, and of each long run, are of."""
+    """Return docs/studies/evidence.md, which lists the commit of the results of each part and each long run."""
     record = _read(repository / RECORD)
-    # where numbers are copied to, and where a script lies, may change without another run
+    # the pages that show the numbers and the path of a script may change without another run
     shown = {name: item["shown"] for name, item in record.items()}
     shown |= {part.name: part.shown for part in PARTS}
     scripts = {
         part.name: _as_typed(part.command, "{out}") for part in PARTS if part.command[0] == PYTHON
     }
     lines = [
-        "# Which commit is the evidence of?",
+        "# The commit of each result",
         "",
-        "`make evidence` writes this page; do not edit it.",
-        "It runs every part of the first table on one clean commit and refuses a changed tree.",
-        "A part that it could not finish keeps its older result, and its row names the older commit.",
+        "This page is written by `make evidence`; do not edit it.",
+        "`make evidence` runs every part of the first table on one commit and refuses a working tree with changes.",
+        "A part that could not finish keeps its older result, and its row names the older commit.",
         "",
-        "| part | shown in | command | commit | began | minutes |",
+        "| part | shown in | command | commit | started | minutes |",
         "| --- | --- | --- | --- | --- | --: |",
     ]
     for name, names in _rows(record).items():
@@ -317,10 +317,10 @@ def page(repository: Path) -> str:
         )
     lines += [
         "",
-        "Long runs are not repeated each time. Their results name the commits that they were made at:",
+        "Long runs are not repeated each time. This table lists the commits at which they were made:",
         "",
     ]
-    lines += ["| results | number | commits |", "| --- | --: | --- |"]
+    lines += ["| results | number of results | commits |", "| --- | --: | --- |"]
     known = {target for item in record.values() for target in item["files"]}
     for folder, found in sorted(_long_runs(repository, known).items()):
         files, named = found
@@ -331,7 +331,7 @@ def page(repository: Path) -> str:
 
 
 def _rows(record: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the parts of each row: the cases of the validation are one."""
+    """Return the parts of each row; all validation cases share one row."""
     rows: dict[str, list[str]] = {}
     for name in sorted(record):
         rows.setdefault("validation" if name.startswith("validation/") else name, []).append(name)
@@ -339,7 +339,7 @@ def _rows(record: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[str]]]:
-    """Return how many results of each study or folder name which commits, but for those of the parts."""
+    """Return the number of results and the commits of each study or folder, except those of the parts."""
     found: dict[str, tuple[int, set[str]]] = {}
     results = repository / RECORD.parent
     for file in sorted(results.rglob("*.json*")):
@@ -379,7 +379,7 @@ def _write(file: Path, content: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Gather what is missing, and publish what is there."""
+    """Run the missing parts and publish the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--only", nargs="+", metavar="PART", help="parts, or what their names begin with"

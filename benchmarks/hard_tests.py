@@ -1,13 +1,12 @@
-"""Run all tests again and again where they have it hard, and keep what each run gave.
+"""Run all tests repeatedly under adverse conditions and store the result of each run.
 
-    make test-hard                                            # five runs of either kind, resumable
-    python benchmarks/hard_tests.py --runs 0,3 --only tests/coupling/test_run.py -o /tmp/hard   # a part, in short
+    make test-hard                                            # five runs of each kind, resumable
+    python benchmarks/hard_tests.py --runs 0,3 --only tests/coupling/test_run.py -o /tmp/hard   # a quick subset
 
-Runs of the kind ``busy`` have two processes beside them that compute without end. In runs of the kind ``stopped`` a
-random process that the run has started, workers of pytest included, is stopped by SIGSTOP for two seconds, again and
-again. No test may fail by either. Each finished run is a JSON file; one that is there for this code and these tests is
-not done again; what is not of the packages and their tests may change meanwhile. A run that takes longer than
-``--limit`` is killed and counts as red.
+During a ``busy`` run, two other processes compute continuously. During a ``stopped`` run, random processes started by
+the run, including pytest workers, are repeatedly stopped with SIGSTOP for two seconds. No test may fail because of
+either. Each completed run is stored as a JSON file and is not repeated for the same code and tests; files outside the
+packages and their tests may change in between. A run that takes longer than ``--limit`` is killed and counts as red.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ FAILURE_LINES = 60
 
 @dataclass(frozen=True)
 class Setting:
-    """How the runs are done: which tests, how many workers of pytest, how often something is stopped for how long."""
+    """Settings of the runs: tests, number of pytest workers, mean seconds between stops, and seconds per stop."""
 
     tests: list[str]
     workers: int
@@ -54,7 +53,7 @@ class Setting:
 
 
 def main() -> int:
-    """Do the runs that are not there yet; return 1 when any is red."""
+    """Do the missing runs; return 1 if any is red."""
     options = _options()
     setting = Setting(
         options.only, options.workers, options.limit, options.stop_every, options.stop_for
@@ -81,7 +80,7 @@ def main() -> int:
             )
             result = {"kind": kind, **origin, "tests": setting.tests} | result
             write_atomically(file, json.dumps(result, indent=1).encode())
-            if folder == RESULTS:  # a page lists all results, and a test holds it to that
+            if folder == RESULTS:  # a page lists all results, and a test checks that it does
                 subprocess.run(
                     [sys.executable, "benchmarks/evidence.py", "--page"],
                     cwd=ROOT,
@@ -123,7 +122,7 @@ def _counts(text: str) -> tuple[int, int]:
 
 
 def _origin() -> dict[str, str]:
-    """Return the commit, and a digest of the packages and their tests, with a word where the tree differs."""
+    """Return the commit and a digest of the packages and their tests, marked if there are uncommitted changes."""
 
     def git(*words: str) -> str:
         return subprocess.run(
@@ -138,7 +137,7 @@ def _origin() -> dict[str, str]:
 
 
 def _kept(file: Path, code: str, setting: Setting) -> dict[str, Any] | None:
-    """Return the result of a run that was done for this code and these tests."""
+    """Return the stored result of a run, or None if it is not for this code and these tests."""
     if not file.exists():
         return None
     result: dict[str, Any] = json.loads(file.read_text())
@@ -155,7 +154,7 @@ def _verdict(result: dict[str, Any]) -> str:
 def _run(
     kind: str, name: str, setting: Setting, file: Path, before: list[dict[str, Any]], planned: int
 ) -> dict[str, Any]:
-    """Do one run; return what it gave."""
+    """Do one run and return its result."""
     log, report = file.with_suffix(".log"), file.with_suffix(".xml")
     report.unlink(missing_ok=True)
     command = [
@@ -195,7 +194,7 @@ def _run(
     }
     report.unlink(missing_ok=True)
     if end == 0:
-        log.unlink()  # of a red one it says why
+        log.unlink()  # the log of a red run is kept: it shows the cause
     return result
 
 
@@ -207,7 +206,7 @@ def _wait(
     earlier: list[float],
     planned: int,
 ) -> int | None:
-    """Wait for the end of a run and say how far it is; None when it takes too long."""
+    """Wait for a run to end, printing its progress; return its exit code, or None if it takes too long."""
     began = time.monotonic()
     while time.monotonic() < until:
         try:
@@ -223,12 +222,12 @@ def _wait(
 
 
 def _without_places(text: str) -> str:
-    """Return what was said, with files named as in the repository or in their package."""
+    """Return the text with file paths relative to the repository or to their package."""
     return re.sub(r"\S*/site-packages/", "", text).replace(f"{ROOT}/", "")
 
 
 def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Return the counts, and of each test that failed its name and its traceback, from the XML report of pytest."""
+    """Return the counts, and the name and traceback of each failed test, from pytest's XML report."""
     if not report.exists():
         return {}, []
     suites = ET.parse(report).getroot().findall("testsuite")
@@ -258,7 +257,7 @@ def _read(report: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
 
 @contextlib.contextmanager
 def _busy() -> Iterator[None]:
-    """Have two processes compute as long as this one lives."""
+    """Keep two processes computing inside the context, at most as long as this process lives."""
     code = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
     processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
     try:
@@ -271,7 +270,7 @@ def _busy() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stops(pid: int, setting: Setting) -> Iterator[list[int]]:
-    """Stop random descendants of a process again and again; yields how often that was."""
+    """Repeatedly stop random descendants of a process; yield a list that holds the number of stops."""
     over, count, chance = threading.Event(), [0], random.Random()
 
     def stop_some() -> None:
@@ -293,7 +292,7 @@ def _stops(pid: int, setting: Setting) -> Iterator[list[int]]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a run: the process, all that it started, and all of its session."""
+    """Kill what is left of a run: the process, its descendants, and its whole session."""
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
@@ -304,8 +303,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # a script's background job ignores the first
-        signal.signal(number, signal.default_int_handler)  # or what it has started would go on
+    for number in (signal.SIGINT, signal.SIGTERM):  # a script's background job ignores SIGINT
+        signal.signal(
+            number, signal.default_int_handler
+        )  # otherwise the processes it started would keep running
     try:
         sys.exit(main())
     except KeyboardInterrupt:

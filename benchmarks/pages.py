@@ -1,4 +1,4 @@
-"""Pages that people write and scripts fill in: what a script measured stands between two marks, or in a plot."""
+"""Insert measured results into hand-written pages: text between two marks, or a plot."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from coupling.files import write_atomically
 __all__ = ["fill_in", "save_plot"]
 
 COLOURS = 256
-"""Of a plot: a third of the bytes that it has with all of them, and no difference to the eye."""
+"""Colours of a plot's palette: the file is a third of the size of a full-colour one, without a visible difference."""
 
 
 def fill_in(page: Path, script: str, what: str, content: str) -> None:
-    """Put Markdown between ``<!-- WHAT of benchmarks/SCRIPT.py -->`` and ``<!-- end of the WHAT -->`` of a page.
+    """Insert Markdown between ``<!-- WHAT of benchmarks/SCRIPT.py -->`` and ``<!-- end of the WHAT -->`` in a page.
 
     Raises
     ------
     ValueError
-        When the page has no such marks.
+        If the page does not have these marks.
     """
     begin, end = f"<!-- {what} of benchmarks/{script}.py -->", f"<!-- end of the {what} -->"
     before, began, rest = page.read_text().partition(begin)
@@ -33,7 +33,7 @@ def fill_in(page: Path, script: str, what: str, content: str) -> None:
 
 
 def save_plot(figure: Figure, file: Path) -> None:
-    """Write a plot as a PNG of few colours; its folder is made."""
+    """Write a plot as a PNG file with a reduced palette; create its folder if needed."""
     drawn, packed = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=200)
     few = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)

@@ -1,13 +1,12 @@
-"""Kept results: a Parquet file a study, a row a training, with everything that was noted of it.
+"""Stored results: one Parquet file per study, with one row per training and everything recorded about it.
 
     python benchmarks/studies.py list benchmarks/results/figure6.parquet                # name and commit of each row
     python benchmarks/studies.py pack benchmarks/results/figure6.parquet runs/figure6   # complete trainings of a folder
 
-A study is read as a list of rows, sorted by their names (``SUITE/JOB`` or ``seed0``). A value that is a number, a text,
-a list of numbers or a table (a list of flat dictionaries, such as a curve) is a column of that type, which pandas,
-Polars and DuckDB read; anything else, such as the settings of a training as they were written, is a column of JSON.
-``pack`` adds rows and never changes one, so trainings of several checkouts can be put together. The extra ``dev`` has
-what is needed (pyarrow).
+A study is read as a list of rows sorted by name (``SUITE/JOB`` or ``seed0``). A number, a string, a list of numbers or
+a table (a list of flat dictionaries, such as a curve) is stored in a column of that type, which pandas, Polars and
+DuckDB can read; anything else, such as the settings of a training, is stored as JSON. ``pack`` adds rows and never
+changes one, so trainings from several checkouts can be merged. The extra ``dev`` installs the required pyarrow.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ __all__ = ["RESULTS", "Row", "commits_of", "pack", "read", "read_table"]
 
 RESULTS = ROOT / "benchmarks" / "results"
 RESULT, CURVE = "result.json", "curve.csv"
-"""What a complete training leaves in its folder."""
+"""Files that a complete training writes into its folder."""
 AS_JSON = {b"encoding": b"json"}
-"""Metadata of a column whose values are JSON."""
+"""Metadata of a column whose values are stored as JSON."""
 
 Row = dict[str, Any]
 
 
 def read(file: Path) -> list[Row]:
-    """Return the rows of a study; none if it has no file yet. What a row does not have is no key of it.
+    """Return the rows of a study, or no rows if the file does not exist; missing values are left out of a row.
 
     Raises
     ------
     ValueError
-        When the file is none of Parquet.
+        If the file is not a Parquet file.
     """
     if not file.exists():
         return []
@@ -74,21 +73,21 @@ def _read(file: Path, _changed: int, _size: int) -> list[Row]:
 
 
 def pack(file: Path, rows: Iterable[Row], *, replace: bool = False) -> int:
-    """Add rows to a study; return how many were new.
+    """Add rows to a study and return the number of new rows.
 
     Parameters
     ----------
     file
-        Of the study; it is made.
+        File of the study, created if needed.
     rows
-        Each with a ``name``. One that is there already, with the same content, is left out.
+        Rows, each with a ``name``. A row that the study already has with the same content is skipped.
     replace
-        Whether a row may take the place of another of its name, such as a training that went on.
+        Whether a row may replace a different row of the same name, such as one of a training that was continued.
 
     Raises
     ------
     ValueError
-        When the study has another row of that name.
+        If the study has a different row of the same name and ``replace`` is false.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f".{file.name}.lock"), timeout=120):
@@ -125,7 +124,7 @@ def _write(file: Path, rows: list[Row]) -> None:
 
 
 def _is_typed(value: Any) -> bool:
-    """Whether a value has a column of its own type: a scalar, a list of numbers at any depth, or a table."""
+    """Return whether a value can be stored in a typed column: a scalar, a nested list of numbers, or a table."""
     if isinstance(value, list):
         is_table = all(isinstance(each, dict) for each in value)
         if is_table and value:
@@ -137,7 +136,10 @@ def _is_typed(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as it comes back: without what is empty, and numbers of a column of one type; as text for NaN."""
+    """Return a value for comparison with a stored one: without None, and with numbers as text, so that NaN equals NaN.
+
+    A column stores its numbers with one type, so int and float must compare equal too.
+    """
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items() if each is not None}
     if isinstance(value, list):
@@ -150,7 +152,7 @@ def _text(value: Any) -> str:
 
 
 def read_table(file: Path) -> list[Row]:
-    """Return the rows of a CSV file; cells are numbers where they can be, and ``None`` where they are empty."""
+    """Return the rows of a CSV file; cells become numbers where possible, and ``None`` if empty."""
     with file.open(newline="") as opened:
         return [{key: _number(cell) for key, cell in row.items()} for row in csv.DictReader(opened)]
 
@@ -165,13 +167,13 @@ def _number(cell: str) -> int | float | str | None:
 
 
 def commits_of(row: Mapping[str, Any]) -> set[str]:
-    """Return the commits that a row was made at: its own, or those at which a run was started."""
+    """Return the commits of a row: its own, or those at which its runs were started."""
     found = {row.get("commit"), *(each.get("commit") for each in row.get("runs", []))}
     return {commit for commit in found if commit}
 
 
 def complete_trainings(work: Path) -> list[Row]:
-    """Return what the complete trainings in a folder of work have left, ``SUITE/JOB/result.json`` and ``curve.csv``."""
+    """Return a row for each complete training in a work folder, from ``SUITE/JOB/result.json`` and ``curve.csv``."""
     return [
         json.loads(result.read_text()) | {"curve": read_table(result.with_name(CURVE))}
         for result in sorted(work.glob(f"*/*/{RESULT}"))
@@ -179,7 +181,7 @@ def complete_trainings(work: Path) -> list[Row]:
 
 
 def main() -> int:
-    """List or pack; 2 when there is nothing to list or pack, or a row would be changed."""
+    """List or pack; return 2 if there is nothing to list or pack, or if a row would be changed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("list", "pack"))
     parser.add_argument("study", type=Path, help="a file of benchmarks/results")

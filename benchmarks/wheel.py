@@ -1,6 +1,6 @@
-"""The wheel as a newcomer has it: built, checked, installed in a clean environment outside the repository, and used.
+"""Build the wheel, check it, install it in a clean environment outside the repository, and use it as a new user would.
 
-``make test-wheel`` runs it: minutes, and 1.5 GB for a while in the folder of temporary files.
+``make test-wheel`` runs this; it takes minutes, and temporarily 1.5 GB in the folder for temporary files.
 """
 
 import argparse
@@ -40,7 +40,7 @@ SWIMMER = (
 
 
 def build(folder: Path) -> Path:
-    """Build source archive and wheel from a copy of the files that git knows, check both, and return the wheel."""
+    """Build source archive and wheel from a copy of the files tracked by git, check both, and return the wheel."""
     source = folder / "source"
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -58,7 +58,7 @@ def build(folder: Path) -> Path:
 
 
 def say_only_failures(command: Sequence[str]) -> None:
-    """Run a command that says a line for every file."""
+    """Run a verbose command and print its output only if it fails."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -67,7 +67,7 @@ def say_only_failures(command: Sequence[str]) -> None:
 
 
 class Newcomer:
-    """Somebody with a clean environment, outside the repository."""
+    """A user with a clean virtual environment outside the repository."""
 
     def __init__(self, folder: Path) -> None:
         self._bin, self._here = folder / "venv" / "bin", folder / "here"
@@ -81,7 +81,7 @@ class Newcomer:
         self._environment = without | {"XDG_CACHE_HOME": str(folder / "cache")}
 
     def run(self, *words: str, code: int = 0, says: str = "") -> None:
-        """Run a command, which has to end with an exit code, and to say something."""
+        """Run a command and check its exit code and its output."""
         begin = time.monotonic()
         command = [str(self._bin / words[0]), *words[1:]]
         done = subprocess.run(
@@ -102,24 +102,24 @@ class Newcomer:
             sys.exit(f"expected exit code {code} and {says!r}, but it said:\n{said}")
 
     def install(self, what: str) -> None:
-        """Install with the tested versions."""
+        """Install a requirement with the tested versions."""
         self.run(
             "python", "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), what
         )
 
     def write(self, name: str, text: str) -> None:
-        """Write a file where commands run."""
+        """Write a file in the folder in which commands run."""
         (self._here / name).write_text(text, encoding="utf-8")
 
     def has(self, *names: str) -> None:
-        """Look for files that are not empty."""
+        """Check that files exist and are not empty."""
         for name in names:
             if not (self._here / name).exists() or not (self._here / name).stat().st_size:
                 sys.exit(f"{name} is not there")
 
 
 def try_out(folder: Path) -> None:
-    """Build, install the solver alone and use it, install the extra rl and train."""
+    """Build, install the solver alone and use it, then install the extra ``rl`` and train."""
     wheel = build(folder)
     newcomer = Newcomer(folder)
     newcomer.install(str(wheel))
@@ -151,7 +151,7 @@ def try_out(folder: Path) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Try the wheel out in a folder that is removed again."""
+    """Try the wheel in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--folder", type=Path, help="where; one of the system's for temporary files unless given"

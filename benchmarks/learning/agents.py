@@ -1,13 +1,12 @@
-"""Train the agents that come with the package, ship them, and write their cards.
+"""Train the agents that are shipped with the package, and write their cards.
 
-    python benchmarks/learning/agents.py train sketch   # runs/agents/sketch; goes on where it stopped, then ships it
-    python benchmarks/learning/agents.py ship wake      # what is trained already
-    python benchmarks/learning/agents.py evaluate wake  # a shipped agent again, on the held-out episodes of today
-    python benchmarks/learning/agents.py page           # docs/agents.md between its marks
+    python benchmarks/learning/agents.py train sketch   # train in runs/agents/sketch (resumable), then ship
+    python benchmarks/learning/agents.py ship wake      # ship an agent that is trained already
+    python benchmarks/learning/agents.py evaluate wake  # re-evaluate a shipped agent on the current held-out episodes
+    python benchmarks/learning/agents.py page           # fills in docs/agents.md
 
-The wake's agent is a training of figure 6 (benchmarks/learning/figure6.py), the others are runs of `flowsim train`.
-
-A clean commit is asked for, because the card names it.
+The agent of the wake is a training of figure 6 (benchmarks/learning/figure6.py); the others are runs of
+`flowsim train`. The working tree must be clean, because the card names the commit.
 """
 
 from __future__ import annotations
@@ -61,39 +60,39 @@ RUNS = {
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
     "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
 }  # fmt: skip
-"""Preset and changes of each run, seed 0; those of the tasks of less drag are of benchmarks/learning/drag_tasks.py."""
+"""Preset and overrides of each run, seed 0; the drag-reduction runs are those of benchmarks/learning/drag_tasks.py."""
 JOBS = {
     "wake": (
         "--suite", "long", "--methods", "V-RACER, a horizon that grows, separate trunks, half by episodes",
         "--seeds", "1",
     ),
 }  # fmt: skip
-"""Words for benchmarks/learning/figure6.py that choose one training each, seed 0."""
+"""Arguments of benchmarks/learning/figure6.py that select one training each, seed 0."""
 LIMITS = {
-    "cavity": "Trained at 80 cells per L, on whose grid the flow's modes grow more slowly than published.",
-    "heaters": "Trained at 32 cells per H, by two worker processes; the seeds on its page are other trainings.",
-    "foil": "Trained at 32 cells per chord, 4.8 cells in the thickest part; the first of the seeds on its page.",
-    "jets": "Trained at 20 cells per D, whose drag is 4 % above the literature's; the first of the seeds on its page.",
-    "pendulum": "MuJoCo's own task, which needs the extra `mujoco`; one seed of one.",
-    "pinball": "Trained at 12 cells per D, whose drag is 3 % above a finer grid's; the first of the seeds on its page.",
-    "rotating": "Trained at 12 cells per D; the first of the seeds on its page.",
-    "sketch": "A game at 8 cells per D between walls, whose flow is not the wake's; a few minutes of one core.",
-    "square": "Trained at 20 cells per D, and sees 64 probes in the wake; the first of the seeds on its page.",
-    "step": "Trained at 20 cells per h; linear feedback of the same sensors takes away more of the cost.",
-    "swimmer": "Still water at 32 cells per L, whose box has walls; three seeds, this is the first.",
-    "wake": "Trained at 16 cells per D (the paper: 128), with initial conditions as wide as the paper's; one seed.",
-    "wake-sac": "Trained with narrow initial conditions, an easier task than the one of `wake`: do not compare them.",
+    "cavity": "Trained at 80 cells per L; on this grid the modes of the flow grow more slowly than published.",
+    "heaters": "Trained at 32 cells per H with two worker processes; the seeds on the task's page are other trainings.",
+    "foil": "Trained at 32 cells per chord (4.8 cells in the thickest part); the first seed on the task's page.",
+    "jets": "Trained at 20 cells per D (drag 4 % above the literature); the first seed on the task's page.",
+    "pendulum": "MuJoCo's own task; needs the extra `mujoco`. Only one seed was trained.",
+    "pinball": "Trained at 12 cells per D (drag 3 % above that of a finer grid); the first seed on the task's page.",
+    "rotating": "Trained at 12 cells per D; the first seed on the task's page.",
+    "sketch": "Trained at 8 cells per D between walls, which does not resolve the wake; a few minutes on one core.",
+    "square": "Trained at 20 cells per D with 64 probes in the wake; the first seed on the task's page.",
+    "step": "Trained at 20 cells per h; linear feedback from the same sensors reduces the cost more.",
+    "swimmer": "Trained in still water in a box with walls, at 32 cells per L; the first of three seeds.",
+    "wake": "Trained at 16 cells per D (the paper: 128), with the paper's range of initial conditions; one seed.",
+    "wake-sac": "Trained with narrow initial conditions, an easier task than that of `wake`; do not compare the two.",
 }
-"""What each agent is not."""
+"""Resolution, conditions and seeds of each training, as stated on its card."""
 
 
 def ship(run: RunFolder, folder: Path) -> None:
-    """Keep settings, policy, evaluation, episodes and origin of a finished run, instead of what lay in the folder.
+    """Replace the folder's content with settings, policy, evaluation, episodes and origin of a finished run.
 
     Raises
     ------
     RunError
-        When the run has no evaluation.
+        If the run has no evaluation.
     """
     if not run.evaluation.exists():
         raise RunError(f"run {run.path} was not evaluated: train it with run.evaluate_episodes")
@@ -102,14 +101,15 @@ def ship(run: RunFolder, folder: Path) -> None:
 
 
 def ship_job(job: Job, results: Path, work: Path, folder: Path) -> None:
-    """Keep a training of figure 6 as a run is kept, without its episodes; evaluate what its result lacks.
+    """Ship a training of figure 6 like a run, but without its training episodes.
 
-    The untrained policy and the baselines are evaluated here, on the episodes that the trained one was evaluated on.
+    Its result lacks evaluations of the untrained policy and the baselines; they are done here, on the episodes on
+    which the trained policy was evaluated.
 
     Raises
     ------
     RunError
-        When the training is not complete.
+        If the training is not complete.
     """
     policy = work / job.name / "checkpoint"
     done = next((row for row in read(results) if row["name"] == job.name), None)
@@ -152,19 +152,19 @@ def ship_job(job: Job, results: Path, work: Path, folder: Path) -> None:
 
 
 def job_of(name: str) -> Job:
-    """Return the training of figure 6 that an agent is."""
+    """Return the training of figure 6 from which an agent is shipped."""
     _, suite, _, method, *_ = JOBS[name]
     jobs = jobs_of(suite, read_plan(ROOT / "benchmarks" / "learning" / "figure6.yaml")[suite])
     return next(job for job in jobs if job.method == method and job.seed == 0)
 
 
 def train(name: str) -> int:
-    """Train an agent, or go on with it, and ship it; return the exit code."""
+    """Train an agent, or continue its training, and ship it; return the exit code."""
     run = Path("runs") / "agents" / name
     if name in JOBS:
         command = [sys.executable, "benchmarks/learning/figure6.py", "run", *JOBS[name]]
     elif not (ROOT / run / "config.yaml").exists():
-        # a later word wins, and without an evaluation there is nothing to ship
+        # an agent is shipped with its evaluation; a later override takes precedence
         evaluated = [RUNS[name][0], "run.evaluate_episodes=10", *RUNS[name][1:]]
         command = [FLOWSIM, "train", *evaluated, f"run.name={name}", "run.folder=runs/agents"]
     else:
@@ -174,7 +174,7 @@ def train(name: str) -> int:
 
 
 def ship_by_name(name: str) -> int:
-    """Ship what is trained; return 0."""
+    """Ship a trained agent; return 0."""
     if name in JOBS:
         ship_job(
             job_of(name), RESULTS / "figure6.parquet", ROOT / "runs" / "figure6", AGENTS / name
@@ -184,19 +184,19 @@ def ship_by_name(name: str) -> int:
     else:
         ship(RunFolder.find(ROOT / "runs" / "agents" / name), AGENTS / name)
     for file in (AGENTS / name).iterdir():
-        file.chmod(0o644)  # who installed the package may be another user
+        file.chmod(0o644)  # the package may be used by another user than the one who installed it
     return 0
 
 
 def evaluate_again(name: str, origin: dict[str, Any]) -> int:
-    """Evaluate a shipped agent, its untrained policy and the baselines on the held-out episodes of today; return 0.
+    """Evaluate a shipped agent, its untrained policy and the baselines on the current held-out episodes; return 0.
 
     Parameters
     ----------
     name
-        Of the agent.
+        Name of the agent.
     origin
-        Commit, versions and machine, kept beside the numbers.
+        Commit, versions and machine, stored with the results.
     """
     folder = RunFolder(AGENTS / name)
     config, episodes = folder.config(), _evaluation(folder)["after"]["episodes"]
@@ -231,12 +231,12 @@ def evaluate_again(name: str, origin: dict[str, Any]) -> int:
 
 
 def _evaluation(folder: RunFolder) -> dict[str, Any]:
-    """Read what was found of an agent."""
+    """Read the evaluation of an agent."""
     return dict(json.loads(folder.evaluation.read_text()))
 
 
 def episodes_of(evaluation: dict[str, Any]) -> str:
-    """Say on which episodes an agent was evaluated."""
+    """Return a description of the episodes on which an agent was evaluated."""
     after = evaluation["after"]
     of = (
         f"evaluation seed {after['seed']}"
@@ -263,7 +263,7 @@ def cards() -> str:
         lines = [
             f"## {name}\n",
             f"`{shlex.join(words)}`, seed {row['seed']}, commit `{start['commit'][:12]}`, "
-            f"{row['steps']:,} actions of {row['learner']} on `{row['env']}`.",
+            f"{row['steps']:,} actions with `{row['learner']}` on `{row['env']}`.",
             f"{LIMITS[name]}\n",
             f"| {episodes_of(evaluation)} | {' | '.join(columns)} |",
             "| --- |" + " --: |" * len(columns),
@@ -274,7 +274,7 @@ def cards() -> str:
             **evaluation["after"]["baselines"],
         }  # fmt: skip
         for label, result in policies.items():
-            # what is only rounding is zero, without a sign
+            # adding 0.0 turns -0.0 into 0.0
             mean, low, high = (round(x, 1) + 0.0 for x in (result["mean_return"], *result["ci95"]))
             cells = [label, f"{mean:.1f} [{low:.1f}, {high:.1f}]"]
             if measures := result.get("measures"):
@@ -287,7 +287,7 @@ def cards() -> str:
 
 
 def main() -> int:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("train", "ship", "evaluate", "page"))
     parser.add_argument("names", nargs="*", choices=[*RUNS, *JOBS, []], help="all when left out")
@@ -302,7 +302,7 @@ def main() -> int:
     if options.command == "evaluate":
         origin = provenance() | {
             "machine": machine()
-        }  # now, for the first result changes the working tree
+        }  # recorded now, because the first result changes the working tree
         return max(evaluate_again(name, origin) for name in names)
     return max(map(train, names))
 

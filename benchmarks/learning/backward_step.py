@@ -1,12 +1,13 @@
-"""How well does linear feedback calm the flow behind a step? The best gains of a search, and all baselines.
+"""Search for linear feedback gains that damp the flow behind a backward-facing step, and evaluate the baselines.
 
-    python benchmarks/learning/backward_step.py search     # resumable; a quarter of an hour of one core
-    python benchmarks/learning/backward_step.py evaluate   # what cases/baselines.py ships, on test episodes
-    python benchmarks/learning/backward_step.py steady     # where the bubbles of the steady flows end; ten minutes
-    python benchmarks/learning/backward_step.py page       # the table and the picture of docs/backward_step.md
+    python benchmarks/learning/backward_step.py search     # resumable; 15 minutes on one core
+    python benchmarks/learning/backward_step.py evaluate   # the baselines of cases/baselines.py, on test episodes
+    python benchmarks/learning/backward_step.py steady     # separation bubbles of the steady flows; ten minutes
+    python benchmarks/learning/backward_step.py page       # table and picture of docs/backward_step.md
 
-The feedback is that of velocities ahead of the slot, now and an action before (linear_search.py). Raw results:
-benchmarks/results/backward_step/; trainings are of train_seeds.py, in benchmarks/results/backward_step_quick.parquet.
+The feedback uses the velocities upstream of the slot at the current and the previous action (linear_search.py). Raw
+results: benchmarks/results/backward_step/; trainings are made with train_seeds.py and stored in
+benchmarks/results/backward_step_quick.parquet.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
 RESULTS = STUDIES / "backward_step"
 TASK, PRESET = "flowsim/BackwardStep-v0", "quick"
 NOW = (0, 3, 6, 9)
-"""Velocity along x near the wall and along y in the middle, in each of both columns."""
+"""Observations fed back: x velocity near the wall and y velocity in the middle, in each of the two sensor columns."""
 SENSED = 19
-"""Numbers of an action's measurements."""
+"""Number of observations per action."""
 SEARCH = Search(
     TASK, PRESET, observed=(*NOW, *(SENSED + n for n in NOW)), mean=(0.0,) * 8, spread=(15.0,) * 8, actions=80
 )  # fmt: skip
@@ -53,14 +54,14 @@ EPISODES = 10
 
 
 def steady(file: Path) -> None:
-    """Note where the lower bubble of the steady flow ends, and where the upper one begins and ends, in h."""
+    """Store the end of the lower bubble of the steady flow and the start and end of the upper one, in units of h."""
     found: dict[str, Any] = {}
     for preset in ("quick", "default"):
         env: Any = gymnasium.make(TASK, preset=preset, noise_speed=0.0).unwrapped
         env.reset(seed=0)
         flow = env.task.simulation
         x = flow.grid.centres()[0][:, 0] - INLET
-        behind = x > 1.0  # there is a small bubble in the corner
+        behind = x > 1.0  # skip the small bubble in the corner
         below, above = (crossings(x[behind], wall_shear(flow, side)[behind]) for side in (1, -1))
         found[preset] = {"lower": [round(below[-1], 3)], "upper": [round(one, 3) for one in above]}
         print(preset, found[preset], flush=True)
@@ -69,7 +70,7 @@ def steady(file: Path) -> None:
 
 
 def bubbles(kept: dict[str, Any]) -> str:
-    """Return where the bubbles of each preset are, in Markdown."""
+    """Return a Markdown table of the bubbles' positions for each preset."""
     lines = [
         "| preset | cells per h | lower bubble of the steady flow ends at | upper bubble |",
         "| --- |" + " --: |" * 3,
@@ -84,7 +85,7 @@ def bubbles(kept: dict[str, Any]) -> str:
 
 
 def picture() -> Figure:
-    """Return the deviation of a test episode's vorticity from the steady flow's, with and without feedback, and E."""
+    """Plot a test episode's vorticity minus the steady flow's, and the energy E, with and without feedback."""
     energy = []
     for task, _, measures in beside_no_control(TASK, PRESET):
         energy.extend([measures["energy"]] if measures else [])
@@ -114,7 +115,7 @@ def picture() -> Figure:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate", "steady", "page"))
     parser.add_argument("--generations", type=int, default=20)

@@ -1,12 +1,12 @@
-"""What the defaults of a run were chosen from, on tasks beside the small ones (defaults.yaml), and their tables.
+"""Trainings from which the default settings were chosen, on tasks other than the small ones (defaults.yaml).
 
-    python benchmarks/learning/defaults.py run --suite ppo -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/defaults.py run --suite ppo -j 2  # skips complete jobs, resumes interrupted ones
     python benchmarks/learning/defaults.py list                  # the jobs, and which are complete
     python benchmarks/learning/defaults.py page                  # the tables in docs/defaults.md
 
-A complete job adds a row to benchmarks/results/defaults.parquet: its curve, settings, evaluation of the mean action and
-of sampled actions, machine, versions and commit. Checkpoints are in runs/defaults/. The tasks need the
-extras box2d and mujoco.
+Each complete job adds a row to benchmarks/results/defaults.parquet: curve, settings, evaluation of the mean action and
+of sampled actions, machine, versions and commit. Checkpoints are in runs/defaults/. The tasks need the extras box2d
+and mujoco.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+sys.path[0] = str(ROOT)  # the folder of this file would shadow the package mujoco
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
 from benchmarks.learning.suites.methods import methods_of  # noqa: E402
@@ -29,7 +29,7 @@ NAME = "defaults"
 
 
 def table(plan: dict[str, Suite], results: Path) -> str:
-    """Return a row for each method that has results, in Markdown."""
+    """Return a Markdown table with a row for each method that has results."""
     lines = [
         "| suite | settings | seeds | mean action | sampled actions | CPU seconds |",
         "| --- | --- | --: | --: | --: | --: |",
@@ -48,7 +48,7 @@ def table(plan: dict[str, Suite], results: Path) -> str:
 
 
 def _cell(returns: list[float]) -> str:
-    """Return the interquartile mean with its interval; one seed has none."""
+    """Return the interquartile mean, with its interval if there are several seeds."""
     values = np.array(returns)
     text = f"{float(interquartile_mean(values)):.4g}"
     if len(values) == 1:
@@ -63,7 +63,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
 
 
 def main() -> int:
-    """Run, list or write the tables; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or write the tables; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 

@@ -1,6 +1,6 @@
 """Train the demo's agent with several seeds and settings, and write the tables of these trainings.
 
-    python benchmarks/learning/demo_seeds.py run   # what is missing of five seeds, and of the trials
+    python benchmarks/learning/demo_seeds.py run   # the missing trainings of five seeds and of the trials
     python benchmarks/learning/demo_seeds.py page  # docs/results.md and docs/decisions/tasks.md
 
 Results are in benchmarks/results/demo_seeds.parquet and benchmarks/results/demo_trials.parquet.
@@ -32,21 +32,21 @@ TRIED = {
     "c16_memory_16384": ("agent.c_max_scale=16", "agent.buffer_size=16384"),
     "no_refer_memory_16384": ("agent.replay=none", "agent.buffer_size=16384"),
 }
-"""Changes of the preset of each trial."""
+"""Overrides of the preset in each trial."""
 BASELINES = {"zero": "no control", "random": "random actions", "pd": "PD controller"}
 FINER = r"agent\W+?(-?[\d.]+)\W+?(-?[\d.]+), (-?[\d.]+)\]\W+[\d.]+\W+(\d+) %\W+(\d+)"
-"""The agent's row in what ``flowsim evaluate`` prints: return, interval, survival, episodes."""
+"""Pattern of the agent's row in the output of ``flowsim evaluate``: return, interval, survival rate, episodes."""
 TRIAL_EVALUATION_SEED = 777
-"""Of the trials, from which the setting was chosen: the episodes of the seeds' evaluation stay held out."""
+"""Evaluation seed of the trials: the setting was chosen from them, so they must not use the held-out episodes."""
 SEEDS, SURVIVAL, MEDIAN = 5, 0.95, -50.0
-"""The aim: so many seeds, each with this survival rate at least, and a median return above this one."""
+"""Target: number of seeds, minimum survival rate of each, and the median return that each must exceed."""
 
 
 def table(results: Path = RESULTS) -> str:
-    """Return the rows of the seeds and what they say of the aim, in Markdown."""
+    """Return a Markdown table with a row for each seed, and how many seeds reach the target."""
     lines = [
-        "| seed | commit | policy after | survive 400 actions | the others fail after | median return | mean return | "
-        "lowest tenth |",
+        "| seed | commit | policy after | survive 400 actions | failures after, actions | median return | "
+        "mean return | 10 % quantile |",
         "| --: | --- | --: | --: | --- | --: | --: | --: |",
     ]
     reached = []
@@ -61,19 +61,19 @@ def table(results: Path = RESULTS) -> str:
             f"[{after['ci95'][0]:.0f}, {after['ci95'][1]:.0f}] | {_lowest_tenth(found['each']):.0f} |"
         )
     verdict = (
-        f"{sum(reached)} of {len(reached)} trainings reach the aim: at least {SURVIVAL:.0%} of the episodes survive, "
-        f"and the median return is above {MEDIAN:.0f}. It was set for {SEEDS} seeds."
+        f"{sum(reached)} of {len(reached)} trainings reach the target: at least {SURVIVAL:.0%} of the episodes "
+        f"survive, and the median return is above {MEDIAN:.0f}. The target was set for {SEEDS} seeds."
     )
     return "\n".join([*lines, "", verdict])
 
 
 def _handed_out(row: Row) -> str:
-    """Return after how many environment steps the policy stood that was chosen; the last one unless it was."""
+    """Return the environment steps after which the selected policy was saved, or that it is the last policy."""
     return f"{row['selection']['chosen']:,} actions" if "selection" in row else "the last one"
 
 
 def _episodes(found: dict[str, Any]) -> str:
-    """Return how many episodes survive, and after how many actions the others fail."""
+    """Return how many episodes survive, and the number of actions after which each of the others fails."""
     each = found["each"]
     survived = sum(each["survived"])
     lengths = zip(each["lengths"], each["survived"], strict=True)
@@ -83,13 +83,13 @@ def _episodes(found: dict[str, Any]) -> str:
 
 
 def _lowest_tenth(each: dict[str, Any]) -> float:
-    """Return the return that nine tenths of the episodes exceed."""
+    """Return the 10 % quantile of the episode returns."""
     returns = sorted(each["returns"])
     return float(returns[len(returns) // 10])
 
 
 def trials(results: Path = TRIALS) -> str:
-    """Return a row for each trial that is there, in Markdown."""
+    """Return a Markdown table with a row for each stored trial."""
     lines = [
         "| `agent.replay` | `agent.c_max_scale` | `agent.buffer_size` | far-policy at the end | return of the last "
         "1000 training actions | survive 400 actions | median return | lowest return |",
@@ -116,7 +116,7 @@ def trials(results: Path = TRIALS) -> str:
 
 
 def whole_demo(results: Path = TRIALS) -> str:
-    """Return what one whole ``make demo`` evaluated and how long it took, in Markdown."""
+    """Return the evaluations of one complete ``make demo`` and the time it took, in Markdown."""
     row = next(row for row in read(results) if row["name"] == "make_demo")
     found, output = row["evaluation"], row["output"]
     after = found["after"]
@@ -129,7 +129,7 @@ def whole_demo(results: Path = TRIALS) -> str:
         f"{each['mean_return']:.0f} [{each['ci95'][0]:.0f}, {each['ci95'][1]:.0f}] |"
         for who, each in controllers.items()
     ]
-    # the finer flow is evaluated by a command of its own, of which the output is kept
+    # the finer flow is evaluated by a separate command, whose output is stored
     mean, low, high, share, episodes = re.findall(FINER, output)[-1]
     survived = round(float(share) / 100 * int(episodes))
     lines.append(
@@ -152,14 +152,15 @@ def whole_demo(results: Path = TRIALS) -> str:
         [
             *lines,
             "",
-            f"All but the last row are of commit {row['runs'][0]['commit'][:12]}: {wall[0]} min {wall[1]} s, of which "
-            f"the training took {training:.0f} min, and {processors[0]} min {processors[1]} s of processor time.",
+            f"All rows but the last are from one run at commit {row['runs'][0]['commit'][:12]}: "
+            f"it took {wall[0]} min {wall[1]} s, of which the training took {training:.0f} min, "
+            f"and {processors[0]} min {processors[1]} s of processor time.",
         ]
     )
 
 
 def run() -> None:
-    """Train and evaluate the seeds and the trials that are missing."""
+    """Train and evaluate the missing seeds and trials."""
     script = str(ROOT / "benchmarks" / "learning" / "train_seeds.py")
     command = [sys.executable, script, "d_cylinder_wake/quick", "--mean-only"]
     seeds = [
@@ -180,7 +181,7 @@ def run() -> None:
 
 
 def main() -> None:
-    """Train, or write the tables."""
+    """Train the missing seeds and trials, or write the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("run", "page"))
     if parser.parse_args().command == "run":

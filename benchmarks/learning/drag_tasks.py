@@ -1,16 +1,16 @@
-"""Tasks of less drag: baselines, candidates on validation states and what is shipped on test states; trained agents.
+"""Drag reduction tasks: search for baseline controllers, evaluate the baselines, train agents, and write the tables.
 
-    python benchmarks/learning/drag_tasks.py search rotating_cylinder      # minutes of one core
-    python benchmarks/learning/drag_tasks.py evaluate rotating_cylinder
-    python benchmarks/learning/drag_tasks.py steady rotating_cylinder      # the flow that does not shed; minutes
+    python benchmarks/learning/drag_tasks.py search rotating_cylinder      # on validation states; minutes on one core
+    python benchmarks/learning/drag_tasks.py evaluate rotating_cylinder    # the shipped baselines, on test states
+    python benchmarks/learning/drag_tasks.py steady rotating_cylinder      # the steady flow without shedding; minutes
     python benchmarks/learning/drag_tasks.py train rotating_cylinder --seeds 5
     python benchmarks/learning/drag_tasks.py learners square_jets --seeds 1 # other learners and sensors
     python benchmarks/learning/drag_tasks.py page                          # the tables of the tasks' pages
 
-`cases/baselines.py` ships of each kind the candidate with the highest return. Raw results of search, evaluate, steady
-are in benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet, those
-of other learners in benchmarks/results/TASK_learners.parquet and, of stable-baselines3, flow_peers.parquet
-(flow_peers.py).
+`cases/baselines.py` ships the candidate of each kind with the highest return. Raw results of `search`, `evaluate` and
+`steady` are in benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet
+and those of other learners in benchmarks/results/TASK_learners.parquet; those of stable-baselines3 are in
+benchmarks/results/flow_peers.parquet (flow_peers.py).
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ RESULTS = STUDIES / "drag_tasks"
 EPISODES = {"search": 3, "evaluate": 10}
 AMPLITUDES = (0.25, 0.5, 1.0)
 STEADY = 1e-6
-"""Rate of change, in U^2/D, at which a flow is steady."""
+"""Rate of change of the flow, in U^2/D, below which it counts as steady."""
 ONE_STEADY_FLOW = ("rotating_cylinder", "cylinder_jets", "square_jets")
-"""The pinball has a symmetric steady flow and others that lean to one side."""
+"""Tasks with a unique steady flow; the pinball has a symmetric one and asymmetric ones."""
 
 TASKS = {
     "rotating_cylinder": ("flowsim/RotatingCylinder-v0", "rotating_cylinder.md"),
@@ -60,9 +60,9 @@ TASKS = {
     "cylinder_jets": ("flowsim/CylinderJets-v0", "cylinder_jets.md"),
     "square_jets": ("flowsim/SquareJets-v0", "square_jets.md"),
 }
-"""Identifier and page."""
+"""Environment and page of each task."""
 JETS = {"cylinder_jets": ((7, 18), 1, 0), "square_jets": ((7, 18), 55, 8)}
-"""Periods, in actions, beside that of the wake; the observations, above and below the middle, that are fed back."""
+"""Forcing periods in actions, and the indices of the two observations (upper, lower) whose difference is fed back."""
 
 LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "cylinder_jets": {
@@ -104,12 +104,12 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
         "V-RACER, wake": ("wake", ()),
     },
 }
-"""Preset and changes of who is trained beside the preset `quick`, with the defaults of a run for what is not named."""
+"""Preset and overrides of each learner that is trained in addition to the preset `quick`."""
 QUICK = {"cylinder_jets": "SAC (`quick`)", "square_jets": "V-RACER, base (`quick`)"}
 
 
 def candidates(task: str) -> dict[str, Controller]:
-    """Return who is tried, by kind and setting."""
+    """Return the candidate controllers, named by kind and setting."""
     found: dict[str, Controller] = {}
     if task == "rotating_cylinder":
         found |= {f"constant_spin {a}": ConstantController((a,)) for a in AMPLITUDES}
@@ -138,7 +138,7 @@ def candidates(task: str) -> dict[str, Controller]:
             f"boat_tailing {a}": ConstantController((0.0, -a, a)),
             f"base_bleed {a}": ConstantController((0.0, a, -a)),
         }
-        for spin in (a, -a):  # the flow leans to one side, so the sign counts
+        for spin in (a, -a):  # the flow is asymmetric, so the sign matters
             found |= {
                 f"magnus {spin}": ConstantController((spin, spin, spin)),
                 f"forward_stagnation {spin}": ConstantController((spin, 0.0, 0.0)),
@@ -153,7 +153,7 @@ def candidates(task: str) -> dict[str, Controller]:
 def play(
     task: str, controllers: dict[str, Controller], purpose: Purpose, episodes: int, file: Path
 ) -> None:
-    """Play the episodes of each controller, in the preset `quick`, and keep what they gave."""
+    """Run the episodes of each controller in the preset `quick` and store the results."""
     env, found = TASKS[task][0], dict[str, Any]()
     with EvaluationPool(env, {}, processes=1, purpose=purpose) as pool:
         for name, controller in controllers.items():
@@ -167,9 +167,9 @@ def play(
 
 
 def find_steady(task: str, file: Path) -> None:
-    """Print the drag of the flow of the preset `quick` without control, if it did not shed, and keep that of one flow.
+    """Compute the steady flow of the preset `quick` and print its drag; store it if the steady flow is unique.
 
-    The flow is steady in float64, by selective frequency damping; its drag is that of an action of no command.
+    The steady flow is found in float64 by selective frequency damping; the measures are those of one zero action.
     """
     env = gymnasium.make(TASKS[task][0], dtype="float64")
     played: Any = env.unwrapped
@@ -191,11 +191,11 @@ def find_steady(task: str, file: Path) -> None:
         write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
 
 
-HEAD = "| {} | return | C_D | C_L | actuation power | net power | net power against no control |"
+HEAD = "| {} | return | C_D | C_L | actuation power | net power | change in net power |"
 
 
 def table(kept: dict[str, Any], trained: list[Row], steady: dict[str, Any] | None) -> str:
-    """Return a row for each baseline, one for the trained agents and one for the steady flow, in Markdown."""
+    """Return a Markdown table with a row for each baseline, the trained agents and the steady flow."""
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
     if trained:
         rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
@@ -207,18 +207,18 @@ def table(kept: dict[str, Any], trained: list[Row], steady: dict[str, Any] | Non
             for name in ("C_D", "C_L", "actuation power", "net power")
         ]
         change = against_zero(rested["net power"], kept)
-        lines.append(f"| the steady flow | | {' | '.join(each)} | {change} |")
+        lines.append(f"| steady flow | | {' | '.join(each)} | {change} |")
     return "\n".join(lines)
 
 
 def against_zero(net: float, kept: dict[str, Any]) -> str:
-    """Return by how much a net power is changed against that without control."""
+    """Return the relative change of a net power from that without control."""
     zero = kept["found"]["zero"]["measures"]["net power"]["mean"]
     return f"{100.0 * (net / zero - 1.0):+.1f} %"
 
 
 def table_of_learners(task: str, kept: dict[str, Any]) -> str:
-    """Return a row for each learner, in Markdown."""
+    """Return a Markdown table with a row for each learner."""
     trained = {QUICK[task]: read(STUDIES / f"{task}_quick.parquet")}
     for row in read(STUDIES / f"{task}_learners.parquet"):
         trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
@@ -235,12 +235,12 @@ def table_of_learners(task: str, kept: dict[str, Any]) -> str:
 
 
 def seeds(trained: list[Row]) -> str:
-    """Say how many there are."""
+    """Return the number of seeds in words."""
     return f"{len(trained)} seed{'s' if len(trained) > 1 else ''}"
 
 
 def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
-    """Return lines of a table."""
+    """Return the lines of a Markdown table."""
     lines = []
     for name, result in rows.items():
         measures = result["measures"]
@@ -255,9 +255,10 @@ def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
 
 
 def of_seeds(trained: list[Row]) -> dict[str, Any]:
-    """Return interquartile means over the seeds, and the 95 % bootstrap interval of the return: one seed has its own.
+    """Return interquartile means over the seeds and the 95 % bootstrap interval of the return.
 
-    The rms of a fluctuation is the root of the seeds' mean square.
+    With one seed, the interval is that over its episodes. The rms of a fluctuation is the root of the mean square over
+    the seeds.
     """
     found = [row["evaluation"]["after"] for row in trained]
     returns = np.array([one["mean_return"] for one in found])
@@ -274,14 +275,14 @@ def of_seeds(trained: list[Row]) -> dict[str, Any]:
 
 
 def train(preset: str, seeds: int, *choices: str) -> None:
-    """Train seeds of a preset that are not there yet, and evaluate the mean action of each."""
+    """Train the missing seeds of a preset and evaluate the mean action of each."""
     command = [sys.executable, "benchmarks/learning/train_seeds.py", preset, "--mean-only"]
     counts = ["--episodes", str(EPISODES["evaluate"]), "--seeds", str(seeds)]
     subprocess.run([*command, *counts, *choices], cwd=ROOT, check=True)
 
 
 def train_learners(task: str, seeds: int) -> None:
-    """Train what :data:`LEARNERS` has, one seed of each before the next."""
+    """Train all :data:`LEARNERS` of a task, one seed of each before the next seed."""
     for count in range(1, seeds + 1):
         for name, (preset, changes) in LEARNERS[task].items():
             named = ["--name", f"{task}_learners/{name}"]
@@ -289,7 +290,7 @@ def train_learners(task: str, seeds: int) -> None:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = ("search", "evaluate", "steady", "train", "learners", "page")
     parser.add_argument("command", choices=commands)
@@ -309,7 +310,7 @@ def main() -> None:
 
 
 def fill_pages() -> None:
-    """Write the tables of the tasks' pages from what is kept."""
+    """Write the tables of the tasks' pages from the stored results."""
     for task, (_, page) in TASKS.items():
         kept = json.loads((RESULTS / f"{task}_evaluate.json").read_text())
         file = RESULTS / f"{task}_steady.json"
@@ -326,7 +327,7 @@ def fill_pages() -> None:
 
 
 def evaluate(task: str, command: str) -> None:
-    """Play the candidates of a search in states for validation, or what is shipped in those for test."""
+    """Run the candidates of a search on validation states, or the shipped baselines on test states."""
     file = RESULTS / f"{task}_{command}.json"
     if command == "search":
         play(task, candidates(task), Purpose.SELECTION, EPISODES["search"], file)

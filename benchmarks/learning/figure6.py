@@ -1,13 +1,13 @@
 """The paper's figure 6 on the resolved wake: trainings (figure6.yaml), their policies, curves and page.
 
-    python benchmarks/learning/figure6.py run --suite narrow -j 2      # what is not complete
+    python benchmarks/learning/figure6.py run --suite narrow -j 2      # the jobs that are not complete
     python benchmarks/learning/figure6.py list                         # the jobs, and which are complete
     python benchmarks/learning/figure6.py page                         # docs/studies/figure6.md and its pictures
     python benchmarks/learning/figure6.py film runs/figure6/SUITE/JOB -o wake.gif  # six episodes
 
-A complete job adds a row to benchmarks/results/figure6.parquet: curve, settings, evaluation, machine, versions, commit.
-Its checkpoint stays in runs/figure6/SUITE/JOB/; resolution.py takes its policy to other resolutions.
-An hour of one core is some 120,000 actions at 16 cells per D.
+Each complete job adds a row to benchmarks/results/figure6.parquet: curve, settings, evaluation, machine, versions,
+commit. Its checkpoint stays in runs/figure6/SUITE/JOB/; resolution.py evaluates its policy at other resolutions.
+One core simulates about 120,000 actions per hour at 16 cells per D.
 """
 
 from __future__ import annotations
@@ -47,62 +47,74 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noq
 
 NAME = "figure6"
 STARTS = 6
-LOSS = 100.0  # of the return, for leaving the box
+LOSS = 100.0  # cost of leaving the box
 HELD = 100  # actions
-KEPT = 0.9  # of the starts
-ACTIONS = 400  # of the episodes in which policies are evaluated
+KEPT = 0.9  # survival rate
+ACTIONS = 400  # per evaluation episode
 COMPARED = "narrow"
 OVERVIEW = (COMPARED, "paper", "starts", "long", "resolved")
-"""Suites whose policies are evaluated over whole episodes after the training, on a page for everybody."""
+"""Suites whose policies are evaluated over whole episodes after training, shown in docs/results.md."""
 BASES = ("SAC", "V-RACER", "DDPG", "ACER")
-"""Methods of ``COMPARED`` that others of their learner are set beside."""
+"""Methods of ``COMPARED`` with which others of the same algorithm are compared."""
 PAPERS = ("ACER", "DDPG", "DDPG + ReF-ER", "V-RACER")
 """The methods of the paper's figure."""
 CLAIMED = """\
-What the paper says about its figure 6, and what was seen here, as means over {seeds} seeds.
-The paper plots the returns of training episodes; the mean action of the last policies is shown as well.
-*Here* compares the method of a claim with the other three of the paper: a difference counts where its 95 % bootstrap
-interval excludes zero, and with three seeds such intervals are too narrow.
-The rows differ in more than their algorithm, as the last column counts and the table of settings above shows.
-So none of them says what an algorithm does, nor what ReF-ER does for DDPG; the suite [equal](#equal) is there for that.
+The next table compares the paper's claims about its figure 6 with the results here, as means over {seeds} seeds.
+The paper plots the returns of training episodes; the return of the last policy's mean action is shown as well.
+The column *result here* compares the method of the claim with the paper's other three methods.
+A difference counts if its 95 % bootstrap interval excludes zero; with three seeds such intervals are too narrow.
+The methods differ in more than their algorithm: the last column counts the settings, and the table above lists them.
+The comparison therefore does not isolate the effect of an algorithm, or of ReF-ER on DDPG.
+The suite [equal](#equal) is meant for that.
 SAC is not in the paper's figure.
 The networks are MLPs where the paper has LSTMs, and the runs are shorter.
-A training whose episodes never last {held} actions counts as if they did at its end."""
+A training whose episodes never reach a mean length of {held} actions counts as if they reached it at its end."""
 COMPARISONS = """\
-Differences are those of the interquartile means over the seeds, of the training episodes and of held-out episodes with
-the mean action, with 95 % bootstrap intervals; one counts from three seeds on, where its interval excludes zero."""
+Differences of the interquartile means over the seeds, with 95 % bootstrap intervals: of the training episodes
+(*training*) and of held-out episodes with the mean action (*mean action*).
+The probability of improvement is that of a training of the first method ending above one of the second.
+A difference counts if there are at least three seeds and its interval excludes zero."""
 PANELS = (
     Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
     Panel(0, "mean_length", "actions of all agents", "episode length (actions), training episodes"),
 )
 CAPTION = """\
-*Doing nothing has a return of -100, after four actions.
-A lower return is not a fault: an agent that stays in the box accumulates the cost of all its actions.
-Learning looks only 1 / (1 - gamma) actions ahead (33 for gamma 0.97, 100 for 0.99); over these, leaving the box costs
-more.*"""
+*Without control the agent leaves the box after four actions, at a return of -100.
+A lower return is not a failure: an agent that stays in the box accumulates the cost of all its actions.
+The discount limits the horizon of learning to 1 / (1 - gamma) actions (33 for gamma 0.97, 100 for 0.99); over these,
+leaving the box costs more.*"""
 HEAD = """\
-# Figure 6: who learns to live in the wake
+# Figure 6: learning to stay in the wake
 
 Written by `python benchmarks/learning/figure6.py page` from `benchmarks/results/figure6.parquet`; do not edit it.
-Every curve is there with settings, machine, versions and commit; [evidence.md](evidence.md) lists the commits.
+The results file has every curve with its settings, machine, versions and commit.
+[evidence.md](evidence.md) lists the commits.
 The suites are in `benchmarks/learning/figure6.yaml`.
-Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there; training
-episodes sample their actions.
-Bands are 95 % bootstrap intervals over the seeds; three seeds make them too narrow.
-An episode that leaves the box ends with a reward of -100; one that stays has 400 actions.
+[learned.md](learned.md) describes what the agents do, and the films in [agents.md](../agents.md) show one of them.
+
+Training episodes use sampled actions.
+Each point of a curve is the mean over the training episodes of the preceding twentieth of the curve.
+Bands are 95 % bootstrap intervals over the seeds; with three seeds they are too narrow.
+An episode in which the agent leaves the box ends with a reward of -100; the others have 400 actions unless a suite says
+otherwise.
 The last policy is evaluated on 48 held-out episodes, in `pace` and `resolved` on 24.
-They are the first of evaluation seed 10^6 in the numbering before 26 November 2026.
+These are the first episodes of evaluation seed 10^6 in the numbering before 26 November 2026.
 
-What the agents do there is on [learned.md](learned.md); the films of [agents.md](../agents.md) show one.
+| column | meaning |
+| --- | --- |
+| training: return, training: length | means at the end of the curve |
+| mean action, sampled actions | held-out episodes with the mean of the last policy, or with actions sampled from it |
+| survival rate | share of the held-out episodes in which the agent stays in the box |
+| actions until failure | mean length of the other held-out episodes |
 
-A return counts every action, so an agent that leaves the box at once (-100) has a higher return than one that stays for
-400 actions at a cost of more than 0.25 each.
-With gamma 0.97 learning looks 33 actions ahead, over which staying pays at a cost of up to 3 an action.
-So returns fall while the agents learn to stay, and rise when they learn to stay cheaply."""
+The return counts every action, so an agent that leaves the box at once (-100) has a higher return than one that stays
+for 400 actions at a cost of more than 0.25 each.
+With gamma 0.97 learning looks 33 actions ahead; over these, staying is worth a cost of up to 3 per action.
+The return therefore falls while an agent learns to stay, and rises as it learns to stay at a lower cost."""
 
 
 def mean_failure_time(means: list[dict[str, float]]) -> list[float]:
-    """Return the mean number of actions until agents that leave the box leave it, for each seed that has any."""
+    """Return the mean length, in actions, of the episodes in which the agent leaves the box, for each seed with any."""
     return [
         (mean["mean_length"] - ACTIONS * mean["survival"]) / (1.0 - mean["survival"])
         for mean in means
@@ -111,10 +123,11 @@ def mean_failure_time(means: list[dict[str, float]]) -> list[float]:
 
 
 def table(methods: dict[str, Seeds]) -> list[str]:
-    """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
+    """Return a Markdown table with a row for each method: means over its seeds, each seed's value in parentheses."""
     lines = [
-        "| method | actions | actions per CPU second | training episodes: return | length | mean action: return | "
-        "survival | actions until the others leave the box | sampled actions: return | survival |",
+        "| method | actions | actions per CPU second | training: return | training: length | mean action: return | "
+        "mean action: survival rate | actions until failure | sampled actions: return | "
+        "sampled actions: survival rate |",
         "| --- |" + " --: |" * 9,
     ]
     for name, seeds in methods.items():
@@ -141,14 +154,14 @@ def table(methods: dict[str, Seeds]) -> list[str]:
 
 
 def evaluated_on_the_way(seed: Result) -> np.ndarray:
-    """Return actions, survival and return of the policies that were evaluated on the way, shape (3, policies)."""
+    """Return actions, survival rate and return of the policies evaluated during training, shape (3, policies)."""
     rows = [row for row in seed["curve"] if row.get("evaluated_survival") is not None]
     columns = ("environment_steps", "evaluated_survival", "evaluated_mean_return")
     return np.array([[float(row[key]) for row in rows] for key in columns])
 
 
 def on_the_way(methods: dict[str, Seeds]) -> list[str]:
-    """Return a row for each method whose policies were evaluated while it was trained, in Markdown."""
+    """Return a Markdown table with a row for each method whose policies were evaluated during training."""
     found = {
         name: [evaluated_on_the_way(seed) for seed in seeds] for name, seeds in methods.items()
     }
@@ -157,8 +170,8 @@ def on_the_way(methods: dict[str, Seeds]) -> list[str]:
         return []
     places = [round(actions, -2) for actions in next(iter(found.values()))[0][0]]
     lines = [
-        f"| method | actions until {KEPT:.0%} of the episodes survive | "
-        + " | ".join(f"survival after {place:,.0f}" for place in places) + " |",
+        f"| method | actions until a survival rate of {KEPT:.0%} | "
+        + " | ".join(f"survival rate after {place:,.0f}" for place in places) + " |",
         "| --- |" + " --: |" * (len(places) + 1),
     ]  # fmt: skip
     for name, seeds in found.items():
@@ -170,9 +183,9 @@ def on_the_way(methods: dict[str, Seeds]) -> list[str]:
 
 
 def far_policy_shares(methods: dict[str, Seeds]) -> list[str]:
-    """Return the share of far-policy steps in the memory at quarters of the trainings with ReF-ER, in Markdown.
+    """Return a Markdown table of the share of far-policy steps in the memory at each quarter of a ReF-ER training.
 
-    Trainings of before it was logged are left out.
+    Trainings that did not log it yet are left out.
     """
     quarters = (0.25, 0.5, 0.75, 1.0)
     lines = [
@@ -198,7 +211,7 @@ def far_policy_shares(methods: dict[str, Seeds]) -> list[str]:
 
 
 def _latest(rows: list[dict[str, Any]], steps: float) -> dict[str, Any]:
-    """Return the last row of a curve up to some environment steps."""
+    """Return the last row of a curve up to a number of environment steps."""
     return [row for row in rows if row["environment_steps"] <= steps][-1]
 
 
@@ -207,18 +220,18 @@ def _lengths(seed: Result, places: np.ndarray) -> np.ndarray:
 
 
 def longest(seed: Result) -> float:
-    """Return how long the training episodes became."""
+    """Return the largest mean length of the training episodes."""
     return float(np.nanmax(_lengths(seed, np.linspace(0, seed["steps"], 101)[5:])))
 
 
 def until_held(seed: Result) -> float:
-    """Return the actions after which training episodes last ``HELD`` in the mean; infinite where they never do."""
+    """Return the actions until training episodes reach a mean length of ``HELD``, or infinity if they never do."""
     places = np.linspace(0, seed["steps"], 101)[5:]
     return float(min(places[_lengths(seed, places) >= HELD], default=np.inf))
 
 
 def action_cost(seed: Result) -> float:
-    """Return what an action of the mean policy costs, without the cost of leaving the box."""
+    """Return the mean cost per action of the mean policy, without the cost of leaving the box."""
     evaluated = seed["evaluation"]["deterministic"]
     lost = LOSS * (1.0 - evaluated["survival"])
     return float((-evaluated["mean_return"] - lost) / evaluated["mean_length"])
@@ -230,21 +243,21 @@ def return_in_training(seed: Result) -> float:
 
 
 def return_of_the_mean(seed: Result) -> float:
-    """Return the mean return of the mean of the last policy."""
+    """Return the mean return of the mean action of the last policy."""
     return float(seed["evaluation"]["deterministic"]["mean_return"])
 
 
 class Claim(NamedTuple):
-    """What the paper says of one of its four methods, and what measures it here.
+    """A claim of the paper about one of its four methods, and its measure here.
 
     Attributes
     ----------
     says, who
         The claim, and the method that it is about.
     measured, measure
-        In words, and of a training.
+        The measure in words, and a function that computes it from a training.
     sign
-        1 where the method shall have the most of it, -1 where the least; 0 for a measure that stands beside it.
+        1 if the claim is that the method has the largest value, -1 if the smallest; 0 for an additional measure.
     """
 
     says: str
@@ -255,24 +268,23 @@ class Claim(NamedTuple):
 
 
 CLAIMS = (
-    Claim("ACER makes little progress", "ACER", "longest mean of training episodes", longest, -1),
-    Claim("DDPG with ER spends much", "DDPG", "cost of an action, mean action (not recorded in training)",
+    Claim("ACER makes little progress", "ACER", "longest mean length of training episodes", longest, -1),
+    Claim("DDPG with ER uses much effort", "DDPG", "cost per action, mean action (not recorded in training)",
           action_cost, 1),
     Claim("DDPG with ReF-ER stays within the limits first", "DDPG + ReF-ER",
           f"actions until training episodes last {HELD}", until_held, -1),
-    Claim("V-RACER ends best", "V-RACER", "return of the last training episodes", return_in_training, 1),
+    Claim("V-RACER is best at the end", "V-RACER", "return of the last training episodes", return_in_training, 1),
     Claim("", "V-RACER", "return of the mean action", return_of_the_mean, 0),
 )  # fmt: skip
 
 
-LESS = {"higher": "lower", "more": "fewer"}
-MEASURES: tuple[tuple[str, Callable[[Result], float], str], ...] = (
-    ("return of training episodes", return_in_training, "higher"),
-    ("return of the mean action", return_of_the_mean, "higher"),
-    ("episodes that the mean action survives", lambda one: _survival(one, "deterministic"), "more"),
-    ("episodes that sampled actions survive", lambda one: _survival(one, "drawing"), "more"),
+MEASURES: tuple[tuple[str, Callable[[Result], float]], ...] = (
+    ("return of training episodes", return_in_training),
+    ("return of the mean action", return_of_the_mean),
+    ("survival rate of the mean action", lambda one: _survival(one, "deterministic")),
+    ("survival rate of sampled actions", lambda one: _survival(one, "drawing")),
 )
-"""What two methods are compared by, and the word for more of it."""
+"""Measures by which two methods are compared."""
 
 
 def _survival(seed: Result, actions: str) -> float:
@@ -284,12 +296,12 @@ def _cell(value: float) -> str:
 
 
 def claims(methods: dict[str, Seeds]) -> str:
-    """Return the claims of the paper's section 5.4 beside what was found, in Markdown."""
+    """Return a Markdown table of the claims of the paper's section 5.4 and the results here."""
     shown = [*PAPERS, "SAC"]
     lines = [
-        "| the paper says | measured by | "
+        "| claim of the paper | measured by | "
         + " | ".join(shown)
-        + " | here | its settings that differ from theirs |",
+        + " | result here | settings that differ from the other methods |",
         "| --- | --- |" + " --: |" * len(shown) + " --- | --- |",
     ]
     for claim in CLAIMS:
@@ -305,11 +317,11 @@ def claims(methods: dict[str, Seeds]) -> str:
 
 
 def verdict(claim: Claim, methods: dict[str, Seeds]) -> tuple[str, str]:
-    """Return what the intervals say of a claim, and in how many settings its method differs from the others."""
+    """Return what the intervals show about a claim, and in how many settings its method differs from the others."""
     if not set(PAPERS) <= methods.keys():
         return "some are not trained yet", ""
     scores = {
-        # what never came had not come at the end of the training
+        # an event that never occurred counts as if it occurred at the end of the training
         who: claim.sign * np.array([min(claim.measure(one), one["steps"]) for one in methods[who]])
         for who in PAPERS
     }
@@ -320,10 +332,10 @@ def verdict(claim: Claim, methods: dict[str, Seeds]) -> tuple[str, str]:
 
 
 def overview(plan: dict[str, Suite], results: Path) -> str:
-    """Return the trainings on the wake of one learner below those of its like in ``COMPARED``, in Markdown.
+    """Return a Markdown table of the trainings on the wake, sorted by algorithm.
 
-    Every row says what it differs in from the first row of its learner; returns are interquartile means over the seeds
-    with 95 % bootstrap intervals.
+    Each row lists the settings that differ from the first row of its algorithm, which is in ``COMPARED``; returns are
+    interquartile means over the seeds with 95 % bootstrap intervals.
     """
     found = [
         (suite, name, seeds)
@@ -332,13 +344,13 @@ def overview(plan: dict[str, Suite], results: Path) -> str:
         if name in plan[suite].methods
     ]
     lines = [
-        "| suite | method | seeds | actions | mean action: episodes survived, % | its return | return in training | "
-        "differs from the first of its learner in |",
+        "| suite | method | seeds | actions | mean action: survival rate, % | mean action: return | training return | "
+        "settings that differ from the first row of the algorithm |",
         "| --- | --- | --: | --: | --- | --- | --- | --- |",
     ]
     for base in BASES:
         first = next(seeds for suite, name, seeds in found if (suite, name) == (COMPARED, base))
-        # a sort keeps the order of the others
+        # the sort is stable: the others keep their order
         for suite, name, seeds in sorted(found, key=lambda one: one[2] is not first):
             if (differ := what_differs(seeds[0], first[0])) is None:
                 continue
@@ -358,24 +370,25 @@ def overview(plan: dict[str, Suite], results: Path) -> str:
 
 
 def against(plan: dict[str, Suite], results: Path, first: str, second: str) -> str:
-    """Return how two methods of ``COMPARED`` compare by each measure, in Markdown."""
+    """Return a Markdown table that compares two methods of ``COMPARED`` by each measure."""
     methods = methods_of(COMPARED, plan[COMPARED], results)
     pair = methods[first], methods[second]
     names = [row_name(name, seeds) for name, seeds in zip((first, second), pair, strict=True)]
     many = len(differing_settings(*(read_settings(seeds[0]) for seeds in pair)))
     lines = [f"| {names[0]} minus {names[1]} | difference | verdict |", "| --- | --: | --- |"]
-    for what, measure, more in MEASURES:
+    for what, measure in MEASURES:
         found = compare(*([np.array([measure(seed) for seed in seeds])] for seeds in pair))
-        verdict = {"better": more, "worse": LESS[more]}.get(found.verdict, found.verdict)
+        verdict = {"better": "higher", "worse": "lower"}.get(found.verdict, found.verdict)
         lines.append(f"| {what} | {with_interval(found.difference)} | {verdict} |")
-    counted = f"{len(pair[0])} and {len(pair[1])} seeds of suite `{COMPARED}`; "
+    first_seeds, second_seeds = map(len, pair)
+    counted = f"{first_seeds} and {second_seeds} seeds of suite `{COMPARED}`; "
     return "\n".join(
-        [*lines, "", f"{counted}they differ in {many} settings, the learner included."]
+        [*lines, "", f"{counted}the methods differ in {many} settings, including the algorithm."]
     )
 
 
 def over_seeds(values: list[float]) -> str:
-    """Return an interquartile mean with its interval, which one seed does not have."""
+    """Return an interquartile mean, with its interval if there are several seeds."""
     mean = f"{float(interquartile_mean(np.array(values))):.0f}"
     if len(values) == 1:
         return mean
@@ -415,7 +428,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
 
 
 def film(policy: Path, output: Path, cells: int, actions: int) -> None:
-    """Film a policy at a resolution from the first starts of the evaluation, and the first start without control."""
+    """Film a policy at a resolution in the first evaluation episodes, and the first one without control."""
     env, env_options, controller = agent_of(policy)
     options = {**env_options, "cells_per_diameter": cells}
     seeds = [episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number) for number in range(STARTS)]
@@ -429,7 +442,7 @@ def film(policy: Path, output: Path, cells: int, actions: int) -> None:
 
 
 def main() -> int:
-    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or write the page; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, NAME)

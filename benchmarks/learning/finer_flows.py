@@ -1,11 +1,12 @@
-"""Do agents that were trained in coarse flows keep their gain in finer ones? Those that come with the package.
+"""Evaluate the shipped agents, trained in coarse flows, in finer flows.
 
-    python benchmarks/learning/finer_flows.py evaluate          # all that are missing; half an hour of two cores
+    python benchmarks/learning/finer_flows.py evaluate          # all missing evaluations; half an hour on two cores
     python benchmarks/learning/finer_flows.py evaluate jets     # those of one agent
     python benchmarks/learning/finer_flows.py page              # docs/studies/finer_flows.md and its picture
 
-At each resolution the agent, the best baseline of its task and no control play the same held-out episodes, from states
-of the flow that develops at that resolution. Nothing is trained again. Raw results: benchmarks/results/finer_flows/.
+At each resolution the agent, the best baseline of its task and no control run the same held-out episodes, starting
+from states of the flow that develops at that resolution. The agents are not retrained. Raw results:
+benchmarks/results/finer_flows/.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ EPISODES = 10
 
 
 class Study(NamedTuple):
-    """At how many cells per D an agent is evaluated, the first of which it was trained at, and beside which baseline.
+    """Resolutions at which an agent is evaluated, and its baseline.
 
-    What counts is the mean of a measure, or the return of an episode.
+    ``cells`` are cells per D, of which the first is the training resolution; ``counts`` is the quantity compared: the
+    name of a measure, or ``return``.
     """
 
     cells: tuple[int, ...]
@@ -57,12 +59,12 @@ PLAN = {
 
 
 def value(found: dict[str, Any], counts: str) -> float:
-    """Return what counts of an evaluation."""
+    """Return the compared quantity of an evaluation: the mean return or the mean of a measure."""
     return float(found["mean_return"] if counts == "return" else found["measures"][counts]["mean"])
 
 
 def evaluate(name: str) -> None:
-    """Play the episodes at each resolution that is missing, and keep what they gave."""
+    """Run the episodes at each missing resolution and store the results."""
     file = RESULTS / f"{name}.json"
     found: dict[str, Any] = json.loads(file.read_text())["found"] if file.exists() else {}
     folder, study = RunFolder(AGENTS / name), PLAN[name]
@@ -92,7 +94,7 @@ def evaluate(name: str) -> None:
 
 
 def read_kept() -> dict[str, dict[str, Any]]:
-    """Return what is kept of each agent, by its resolution."""
+    """Return the stored results of each agent by resolution."""
     files = {name: RESULTS / f"{name}.json" for name in PLAN}
     return {
         name: json.loads(file.read_text())["found"] for name, file in files.items() if file.exists()
@@ -100,14 +102,14 @@ def read_kept() -> dict[str, dict[str, Any]]:
 
 
 def change(played: dict[str, Any], who: str, counts: str) -> float:
-    """Return by how much, in per cent, what counts is changed against no control."""
+    """Return the change of the compared quantity from no control, in percent."""
     return 100.0 * (value(played[who], counts) / value(played["zero"], counts) - 1.0)
 
 
 def table(kept: dict[str, dict[str, Any]]) -> str:
-    """Return a row for each agent and resolution, in Markdown."""
+    """Return a Markdown table with a row for each agent and resolution."""
     lines = [
-        "| agent | cells per D | what counts | no control | best baseline | change | trained | change |",
+        "| agent | cells per D | metric | no control | best baseline | change | trained | change |",
         "| --- | --: | --- | --: | --: | --: | --: | --: |",
     ]
     for name, by_cells in kept.items():
@@ -122,7 +124,7 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
 
 
 def picture(kept: dict[str, dict[str, Any]]) -> Figure:
-    """Return what is saved against the resolution, a panel an agent."""
+    """Plot the saving against the resolution, one panel per agent."""
     figure = Figure(figsize=(2.4 * len(kept), 2.6), layout="constrained")
     for axis, (name, by_cells) in zip(figure.subplots(1, len(kept)), kept.items(), strict=True):
         study, cells = PLAN[name], [int(key) for key in by_cells]
@@ -137,7 +139,7 @@ def picture(kept: dict[str, dict[str, Any]]) -> Figure:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("evaluate", "page"))
     parser.add_argument("agents", nargs="*", metavar="agent", help=", ".join(PLAN))

@@ -1,11 +1,11 @@
-"""What has an agent learned on the wake? Where it rests, what effort it takes, what the wake saves, and when it acts.
+"""Analyse what an agent has learned on the wake: its position, its effort, the effort saved, and its phase.
 
     python benchmarks/learning/learned.py watch runs/figure6/SUITE/JOB --cells 32  # 24 episodes
     python benchmarks/learning/learned.py page                          # docs/studies/learned.md and its picture
 
-The agent acts with the mean of its policy from the starts of the evaluation. Beside it, at the same resolution: the
-deficit of the wake of the cylinder alone where it rests, and the drag of the ellipse held in the free stream at the
-angles that it takes.
+The agent acts with the mean of its policy in the evaluation episodes. For comparison, at the same resolution: the
+velocity deficit of the wake of the cylinder alone at the agent's position, and the drag of the ellipse held in the
+free stream at the agent's angles.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noq
 RESULTS = ROOT / "benchmarks" / "results" / "learned.parquet"
 STARTS = 24
 SETTLED = 50
-"""Actions until an agent has found its place."""
+"""Actions after which an agent has settled at its position."""
 ACROSS, ALONG = np.linspace(-1.5, 1.5, 31), np.linspace(0.5, 3.5, 31)
 DEVELOPMENT, MEASURED = 100.0, 30.0
 ANGLES = np.linspace(0.0, np.pi / 2, 7)
@@ -52,18 +52,25 @@ NAMES = {
     "vracer": "V-RACER",
     "vracer_a_horizon_that_grows_separate_trunks_half_by_episodes": "wake, V-RACER",
 }
-"""Of the learners in the names of their policies; the last is the agent that comes with flowsim."""
+"""Display names of the learners in the policies' names; the last is the shipped agent."""
 
 FloatArray = NDArray[np.float64]
 
 
-# --- what is measured --------------------------------------------------------------------------------------------
+# --- measurements ------------------------------------------------------------------------------------------------
 
 
 def watch(
     env: str, options: dict[str, Any], controller: Controller, actions: int
 ) -> dict[str, FloatArray]:
-    """Play the starts; return places (n, actions, 3), actions (n, actions, 3) and the lift of O, NaN once lost."""
+    """Run the evaluation episodes and record them, with NaN after an agent has left the box.
+
+    Returns
+    -------
+    dict
+        ``place`` (x, y, angle), shape (n, actions, 3), ``action``, shape (n, actions, 3), and ``lift`` of the cylinder,
+        shape (n, actions, 1).
+    """
     vector: Any = make_vector(env, options, STARTS)
     observations, _ = vector.reset(
         seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number) for number in range(STARTS)]
@@ -88,7 +95,7 @@ def watch(
 
 
 def mean_wake(cells: int) -> FloatArray:
-    """Return the mean velocity along the stream behind the cylinder alone, shape (ALONG, ACROSS)."""
+    """Return the mean streamwise velocity behind the cylinder alone, shape (ALONG, ACROSS)."""
     sim = flow(cells)
     disturb_wake(sim)
     sim.advance(DEVELOPMENT)
@@ -112,7 +119,7 @@ def drag_in_the_stream(cells: int) -> FloatArray:
 
 
 def study(policy: Path, cells: int) -> dict[str, Any]:
-    """Return everything that the page is made of."""
+    """Return all data of the page."""
     env, env_options, controller = agent_of(policy)
     options = {**env_options, "cells_per_diameter": cells}
     seen = watch(env, options, controller, int(options.get("episode_actions", 400)))
@@ -126,14 +133,17 @@ def study(policy: Path, cells: int) -> dict[str, Any]:
     }
 
 
-# --- what follows ------------------------------------------------------------------------------------------------
+# --- evaluation --------------------------------------------------------------------------------------------------
 
 
 def by_phase(lift: FloatArray, action: FloatArray) -> FloatArray:
-    """Return the mean action (PHASES, 3) in each part of the period of O's lift, which begins as it rises from zero."""
+    """Return the mean action in each phase of the cylinder's lift, shape (PHASES, 3).
+
+    A period begins where the lift crosses zero upwards.
+    """
     phases, actions = [], []
     for each, taken in zip(lift, action, strict=True):
-        signal = each[SETTLED:-1]  # the last action of an episode is not kept
+        signal = each[SETTLED:-1]  # the last action of an episode is not recorded
         if np.isfinite(signal).all():
             phases.append(np.angle(hilbert(signal - signal.mean())) + np.pi / 2)
             actions.append(taken[SETTLED:-1])
@@ -152,11 +162,11 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
     wake = np.array(found["wake"])
     i = np.clip(np.searchsorted(ALONG, settled[:, 0]), 0, len(ALONG) - 1)
     j = np.clip(np.searchsorted(ACROSS, settled[:, 1]), 0, len(ACROSS) - 1)
-    # from the stream, an ellipse has no front
+    # an ellipse turned by pi is the same ellipse
     tilt = abs((settled[:, 2] + np.pi / 2) % np.pi - np.pi / 2)
     free = np.interp(tilt, ANGLES, found["drag_in_the_stream"])
     mean, stays = pushes.mean(axis=0), np.isfinite(place[:, -1, 0])
-    # the effort of an episode's last action is not kept: that of the one before is taken for it
+    # the last action of an episode is not recorded: the effort of the one before stands in for it
     cost = np.nansum((action**2).sum(axis=2), axis=1) + np.where(
         stays, (action[:, -2] ** 2).sum(axis=1), 0.0
     )
@@ -177,10 +187,10 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(studies: list[dict[str, Any]]) -> str:
-    """Return a row for each policy and resolution, in Markdown."""
+    """Return a Markdown table with a row for each policy and resolution."""
     lines = [
-        "| policy | trained at | observed at | survival | return | rests at x, y | spread | tilt | deficit there | "
-        "effort per action | of its mean action | mean action | effort in the free stream |",
+        "| policy | trained at | evaluated at | survival rate | return | mean x, y | std of x, y | tilt | "
+        "wake deficit | effort per action | effort of the mean action | mean action | effort in the free stream |",
         "| --- |" + " --: |" * 12,
     ]
     for found in studies:
@@ -199,14 +209,14 @@ def table(studies: list[dict[str, Any]]) -> str:
 
 
 def _who(found: dict[str, Any]) -> str:
-    """Name a policy by its learner, seed and resolution: ``SAC, seed 0`` and ``16 cells per D`` below it."""
+    """Return a policy's label in two lines: ``SAC, seed 0`` and ``16 cells per D``."""
     learner, seed = re.fullmatch(r".*?_(.*)_seed(\d+)", found["policy"]).groups()  # type: ignore[union-attr]
     name = NAMES.get(learner, learner)
     return f"{name}, seed {seed}\n{found['cells_per_diameter']} cells per D"
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
-    """Draw where each agent rests over the mean wake, what it does in each phase, and its effort over time."""
+    """Plot each agent's positions over the mean wake, its mean action in each phase, and its effort over time."""
     figure = Figure(figsize=(11, 2.6 * len(studies) + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     grid = {"width_ratios": (0.9, 1, 1)}
@@ -234,7 +244,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     highest = max(
         np.max(np.asarray(line.get_ydata())) for row in rows for line in row[2].get_lines()
     )
-    # one scale for all: a lower end for each row would fix it at what that row needs
+    # rows share the y axis, so set the limits once, from all rows
     rows[0, 2].set_ylim(0.0, 1.05 * highest)
     figure.colorbar(
         shown,
@@ -261,7 +271,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("watch", "page"))
     parser.add_argument(

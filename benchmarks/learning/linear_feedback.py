@@ -1,11 +1,11 @@
-"""How far does linear feedback get on the wake? The best gains that a cross-entropy search finds, and their evaluation.
+"""Search for linear feedback gains on the wake by the cross-entropy method, and evaluate the best ones.
 
-    python benchmarks/learning/linear_feedback.py search               # resumable; half an hour of one core
+    python benchmarks/learning/linear_feedback.py search               # resumable; half an hour on one core
     python benchmarks/learning/linear_feedback.py evaluate --cells 32  # the best gains in another flow
     python benchmarks/learning/linear_feedback.py page                 # the table of docs/studies/learned.md
 
-The feedback is cases.baselines.PDController. Every candidate of a generation plays the same few episodes, in flows of
-its own; a candidate is worth the actions that it survives, less their cost.
+The controller is cases.baselines.PDController. All candidates of a generation run the same few episodes, each in its
+own flow; the score of a candidate is the number of actions it survives minus their cost.
 Raw results: benchmarks/results/linear_feedback/.
 """
 
@@ -37,23 +37,23 @@ TASK, PRESET = "flowsim/DCylinderWake-v0", "quick"
 NAMES = ("position_gain", "velocity_gain", "angle_gain", "spin_gain", "goal", "goal_angle", "bias")
 SIZES = (2, 2, 1, 1, 2, 1, 2)
 FIRST_SPREAD = np.array([0.4, 0.4, 0.6, 0.6, 0.2, 0.1, 0.5, 0.3, 0.8, 0.15, 0.15])
-"""Standard deviation of each gain in the first generation, about the controller that is shipped."""
+"""Standard deviation of each gain in the first generation, whose mean is the shipped controller."""
 CANDIDATES, ELITE, STARTS = 24, 6, 3
 SMOOTHING = 0.7
-"""Share of the elite in the next mean and spread."""
+"""Weight of the elite in the update of the mean and the spread."""
 
 FloatArray = NDArray[np.float64]
 
 
 def as_gains(controller: PDController) -> FloatArray:
-    """Return the gains of a controller as a vector."""
+    """Return the gains of a controller as a vector, shape (11,)."""
     return np.concatenate([np.atleast_1d(getattr(controller, name)) for name in NAMES]).astype(
         float
     )
 
 
 def controller_of(gains: FloatArray) -> PDController:
-    """Return the controller with the given gains (11,), or a row of controllers for a batch (n, 11)."""
+    """Return the controller with the given gains, shape (11,), or a batch of controllers, shape (n, 11)."""
     parts = np.split(gains.T, np.cumsum(SIZES)[:-1])
     values: dict[str, Any] = {
         name: part[0] if size == 1 else part.T
@@ -63,7 +63,7 @@ def controller_of(gains: FloatArray) -> PDController:
 
 
 def worth(gains: FloatArray, seeds: list[int], actions: int) -> FloatArray:
-    """Return what each candidate is worth, a mean over the starts: actions lived, less what they cost."""
+    """Return the score of each candidate, averaged over the episodes: actions survived minus their cost."""
     envs: Any = gymnasium.make_vec(
         TASK, num_envs=len(gains), vectorization_mode="vector_entry_point", preset=PRESET,
         episode_actions=actions, autoreset_mode="SameStep",
@@ -82,7 +82,7 @@ def worth(gains: FloatArray, seeds: list[int], actions: int) -> FloatArray:
 
 
 def search(generations: int, actions: int, file: Path) -> None:
-    """Carry on the search, and keep every generation."""
+    """Continue the search and store every generation."""
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"generations": []}
     first = as_gains(PD[TASK])
     for number in range(len(found["generations"]), generations):
@@ -114,7 +114,7 @@ def search(generations: int, actions: int, file: Path) -> None:
 
 
 def evaluate_gains(cells: int, starts: str, episodes: int, found: Path, file: Path) -> None:
-    """Evaluate the mean of the last generation, and the shipped controller, at a resolution."""
+    """Evaluate the mean of the last generation and the shipped controller at a resolution."""
     gains = np.array(json.loads(found.read_text())["generations"][-1]["mean"])
     results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name, controller in (("searched", controller_of(gains)), ("shipped", PD[TASK])):
@@ -128,9 +128,9 @@ def evaluate_gains(cells: int, starts: str, episodes: int, found: Path, file: Pa
 
 
 def table(evaluation: dict[str, Any]) -> str:
-    """Return a row for each controller, its starts and its flow, in Markdown."""
+    """Return a Markdown table with a row for each controller, range of initial conditions and flow."""
     lines = [
-        "| linear feedback | initial conditions | cells per D | episodes | survival | return | length |",
+        "| linear feedback | initial conditions | cells per D | episodes | survival rate | return | episode length |",
         "| --- | --- |" + " --: |" * 5,
     ]
     for key, found in evaluation.items():
@@ -145,7 +145,7 @@ def table(evaluation: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate", "page"))
     parser.add_argument("--generations", type=int, default=30)

@@ -1,6 +1,6 @@
-"""A cross-entropy search for the gains of linear feedback in a task with one number of action; its baselines' table.
+"""Cross-entropy search for linear feedback gains in a task with a scalar action, and the table of its baselines.
 
-Every candidate of a generation plays the same episodes for validation, each in a flow of its own.
+All candidates of a generation run the same validation episodes, each in its own flow.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched.
+    """Settings of a search.
 
     Attributes
     ----------
     task, preset : str
     observed : tuple of int
-        Numbers of the observations that are fed back.
+        Indices of the observations that are fed back.
     mean, spread : tuple of float
-        Gains of the first generation: mean and standard deviation.
+        Mean and standard deviation of the gains in the first generation.
     actions : int
-        Of an episode.
+        Actions per episode.
     """
 
     task: str
@@ -54,7 +54,7 @@ class Search:
 
 
 def worth(search: Search, gains: FloatArray, seeds: list[int]) -> FloatArray:
-    """Return the mean return of each candidate over the episodes of the seeds."""
+    """Return the mean return of each candidate, shape (n,), over the episodes with the given seeds."""
     envs: Any = gymnasium.make_vec(
         search.task, num_envs=len(gains) * len(seeds), vectorization_mode="vector_entry_point", preset=search.preset,
         episode_actions=search.actions, autoreset_mode="SameStep",
@@ -70,7 +70,7 @@ def worth(search: Search, gains: FloatArray, seeds: list[int]) -> FloatArray:
 
 
 def carry_on(search: Search, generations: int, file: Path) -> None:
-    """Carry on a search, and keep every generation."""
+    """Continue a search and store every generation."""
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"generations": []}
     for number in range(len(found["generations"]), generations):
         random = np.random.default_rng(number)
@@ -96,10 +96,12 @@ def carry_on(search: Search, generations: int, file: Path) -> None:
 def beside_no_control(
     task: str, preset: str, number: int = 0
 ) -> Iterator[tuple[Any, FloatArray, Mapping[str, FloatArray]]]:
-    """Play a test episode without control and, beside it, with the task's linear feedback.
+    """Run a test episode in a batch of two flows: the first without control, the second with linear feedback.
 
-    Yield the task, whose second flow has the feedback, with observations and measures: at the start, when there is
-    nothing measured, and after every action.
+    Yields
+    ------
+    tuple
+        The task, its observations and its measures: once at the start, without measures, and after every action.
     """
     envs: Any = gymnasium.make_vec(
         task, num_envs=2, vectorization_mode="vector_entry_point", preset=preset, autoreset_mode="Disabled",
@@ -116,13 +118,13 @@ def beside_no_control(
 
 
 def cost_table(kept: dict[str, Any], trained: dict[str, list[Row]], length: str) -> str:
-    """Return a row for each baseline and one for each learner's agents, in Markdown.
+    """Return a Markdown table with a row for each baseline and each learner.
 
-    The task measures an energy and a flow rate; `length` is the symbol of its unit of length.
+    The task must measure `energy` and `flow rate`; `length` is the symbol of its unit of length.
     """
     zero = kept["found"]["zero"]["mean_return"]
     lines = [
-        f"| controller | return | cost against no control | energy, 1e-3 rho U^2 {length}^2 | "
+        f"| controller | return | change in cost | energy, 1e-3 rho U^2 {length}^2 | "
         f"rms flow rate, 1e-3 U {length} |",
         "| --- |" + " --: |" * 4,
     ]
@@ -140,7 +142,7 @@ def cost_table(kept: dict[str, Any], trained: dict[str, list[Row]], length: str)
 
 
 def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
-    """Play the test episodes of every baseline, and keep what came of them."""
+    """Run the test episodes with every baseline and store the results."""
     found: dict[str, Any] = {}
     with EvaluationPool(task, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
         for name, controller in baselines_of(task, {}, EVALUATION_SEED).items():

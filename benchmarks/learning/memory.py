@@ -1,10 +1,10 @@
-"""What a memory of the policy is worth where the velocity is hidden (memory.yaml), and the tables of it.
+"""Compare policies with and without memory on tasks with a hidden velocity (memory.yaml), and write the tables.
 
-    python benchmarks/learning/memory.py run -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/memory.py run -j 2  # skips complete jobs, resumes interrupted ones
     python benchmarks/learning/memory.py list      # the jobs, and which are complete
     python benchmarks/learning/memory.py page      # the tables in docs/studies/memory.md
 
-A complete job adds a row to benchmarks/results/memory.parquet: its curve, settings, evaluation of the mean action and
+Each complete job adds a row to benchmarks/results/memory.parquet: curve, settings, evaluation of the mean action and
 of sampled actions, machine, versions and commit. Checkpoints are in runs/memory/.
 """
 
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+sys.path[0] = str(ROOT)  # the folder of this file would shadow the package mujoco
 
 from benchmarks.learning.defaults import table  # noqa: E402
 from benchmarks.learning.suites.command import command_of  # noqa: E402
@@ -31,13 +31,13 @@ REFERENCES = {
     "window": (-1219.0, -138.0),
     "long_recall": (0.0, 1.0),
 }
-"""Returns without a memory and of the best policy, for each suite (docs/defaults.md; ``Recall`` by its definition)."""
+"""Return of doing nothing (recall: without memory) and of the best policy, for each suite (docs/studies/memory.md)."""
 
 
 def table_of_seeds(plan: dict[str, Suite], results: Path) -> str:
-    """Return how many seeds of each method learn: those that end nearer to the best policy than to none."""
+    """Return a Markdown table of how many seeds of each method learn, that is, end nearer to the best reference."""
     lines = [
-        "| suite | settings | mean action, of each seed | learned |",
+        "| suite | settings | mean action of each seed | learned |",
         "| --- | --- | --- | --: |",
     ]
     for name, suite in plan.items():
@@ -62,7 +62,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
 
 
 def main() -> int:
-    """Run, list or write the table; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or write the tables; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 

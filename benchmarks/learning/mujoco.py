@@ -1,14 +1,14 @@
-"""The evidence of the learning half: suites of trainings (mujoco.yaml), their curves and their page.
+"""Train the learners on MuJoCo and other tasks (mujoco.yaml), and write the curves and the page.
 
-    python benchmarks/learning/mujoco.py run --suite vracer -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/mujoco.py run --suite vracer -j 2  # skips complete jobs, resumes interrupted ones
     python benchmarks/learning/mujoco.py run --suite refer --tasks Hopper-v5 --seeds 1 --steps 50000
     python benchmarks/learning/mujoco.py list                     # the jobs, and which are complete
     python benchmarks/learning/mujoco.py plot                     # docs/studies/learning.md and its pictures
 
-Every job runs in a process of its own on one thread, with one gradient step due per environment step unless its
-settings say otherwise, and adds a row to benchmarks/results/mujoco.parquet: its curve (environment steps, CPU and wall
-seconds of the training, mean return of the training episodes), settings, evaluation, machine, versions and commit.
-Checkpoints are in runs/mujoco/. Suites with `sb3` need the extra of that name.
+Each job runs in its own process on one thread, with one gradient step per environment step unless its settings say
+otherwise, and adds a row to benchmarks/results/mujoco.parquet: curve (environment steps, CPU and wall seconds of the
+training, mean return of the training episodes), settings, evaluation, machine, versions and commit. Checkpoints are in
+runs/mujoco/. Suites with `sb3` need the extra of that name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+sys.path[0] = str(ROOT)  # the folder of this file would shadow the package mujoco
 
 from benchmarks.learning.suites.command import add_run_and_list, run_or_list  # noqa: E402
 from benchmarks.learning.suites.page import write_page  # noqa: E402
@@ -27,7 +27,7 @@ from benchmarks.studies import RESULTS  # noqa: E402
 
 
 def main() -> int:
-    """Run, list or plot; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or plot; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, "mujoco")

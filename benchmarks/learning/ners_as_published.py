@@ -1,11 +1,11 @@
-"""How far apart are the scores of NERS as published? Its networks in plain PyTorch, whatever agent they serve.
+"""Measure the spread of the scores of NERS as published: its networks in plain PyTorch, independent of an agent.
 
     python benchmarks/learning/ners_as_published.py  # two minutes; benchmarks/results/replay/ners_as_published.json
 
-Layers, learning rate and steps an update are those of Oh et al. 2021, table B.1, the first weights those of PyTorch.
-The loss is -r mean(log sigma), r the change of the return, as in the authors' code (github.com/youngmin0oh/NERS). The
-paper makes an update per evaluation, of which 500,000 steps of Hopper have 500. Features are independent and bounded by
-tanh; r is normal, of either sign, or its absolute value.
+Layers, learning rate and steps per update are those of Oh et al. 2021, table B.1; the initial weights are PyTorch's.
+The loss is -r mean(log sigma), where r is the change of the return, as in the authors' code
+(github.com/youngmin0oh/NERS). The paper makes one update per evaluation: 500 in 500,000 steps of Hopper. The features
+are independent and bounded by tanh; r is normal, either with its sign or its absolute value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UPDATES = (0, 100, 500)
 
 
 def layers(*widths: int) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
+    """Return linear layers with ReLU between them."""
     modules: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise(widths):
         modules += [nn.Linear(fan_in, fan_out), nn.ReLU()]
@@ -49,13 +49,13 @@ class Scores(nn.Module):
         self.score = layers(256, 256, 128, 64, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Score steps (n, features), shape (n,)."""
+        """Return the scores of steps (n, features), shape (n,)."""
         context = self.context(x).mean(0, keepdim=True).expand(len(x), -1)
         return torch.sigmoid(self.score(torch.cat([self.local(x), context], 1)))[:, 0]
 
 
 def spread(scores: torch.Tensor) -> dict[str, float]:
-    """Return the 10 and 90 % quantile of scores, and the effective share of a memory that has them."""
+    """Return the 10 % and 90 % quantiles of the scores, and the effective share of a memory with these scores."""
     sigma = scores.detach().numpy().astype(float)
     p = sigma**EXPONENT
     low, high = np.quantile(sigma, (0.1, 0.9))
@@ -68,7 +68,7 @@ def spread(scores: torch.Tensor) -> dict[str, float]:
 
 
 def train(seed: int, rises: bool) -> list[dict[str, Any]]:
-    """Return the spread after each of ``UPDATES``."""
+    """Return the spread of the scores after each number of updates in ``UPDATES``."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     memory = torch.tanh(torch.tensor(rng.standard_normal((STEPS, FEATURES)), dtype=torch.float32))
@@ -87,7 +87,7 @@ def train(seed: int, rises: bool) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Train three seeds each way, print and keep what came out."""
+    """Train three seeds with each kind of r, print and store the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     default = ROOT / "benchmarks" / "results" / "replay" / "ners_as_published.json"
     parser.add_argument("--output", type=Path, default=default)

@@ -1,12 +1,13 @@
-"""How well does linear feedback calm the shear layer over a cavity? The best gains of a search, and all baselines.
+"""Search for linear feedback gains that damp the shear layer over a cavity, and evaluate the baselines.
 
-    python benchmarks/learning/open_cavity.py search     # resumable; half an hour of one core
-    python benchmarks/learning/open_cavity.py evaluate   # what cases/baselines.py ships, on test episodes
+    python benchmarks/learning/open_cavity.py search     # resumable; half an hour on one core
+    python benchmarks/learning/open_cavity.py evaluate   # the baselines of cases/baselines.py, on test episodes
     python benchmarks/learning/open_cavity.py modes      # eigenvalues of the steady flow; half an hour
     python benchmarks/learning/open_cavity.py page       # tables and picture of docs/open_cavity.md
 
-The feedback is that of velocities in the shear layer, now and an action before (linear_search.py). Raw results:
-benchmarks/results/open_cavity/; trainings are of train_seeds.py, in benchmarks/results/open_cavity_quick.parquet.
+The feedback uses the velocities in the shear layer at the current and the previous action (linear_search.py). Raw
+results: benchmarks/results/open_cavity/; trainings are made with train_seeds.py and stored in
+benchmarks/results/open_cavity_quick.parquet.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from flowsim import Grid, Simulation, base_flow, leading_modes  # noqa: E402
 RESULTS = STUDIES / "open_cavity"
 TASK, PRESET = "flowsim/OpenCavity-v0", "quick"
 ACROSS = (1, 3, 5, 7)
-"""Velocity along y at the four points of the mouth."""
+"""Observations fed back: y velocity at the four points of the cavity's mouth."""
 SENSED = 9
-"""Numbers of an action's measurements."""
+"""Number of observations per action."""
 SEARCH = Search(
     TASK, PRESET, observed=(*ACROSS, *(SENSED + n for n in ACROSS)), mean=(0.0,) * 8,
     spread=(30.0, 15.0, 6.0, 3.0) * 2, actions=80,
@@ -51,12 +52,12 @@ SEARCH = Search(
 EPISODES = 10
 REYNOLDS, CELLS = 7500.0, (80, 120)
 PUBLISHED = ((0.461, 7.881), (0.889, 10.899), (0.727, 13.800))
-"""Growth rate and angular frequency of the three modes that grow fastest at this Reynolds number, by frequency, from
-the scripts of FlowControl (Jussiau), whose cavity is HydroGym's."""
+"""Growth rate and angular frequency of the three fastest-growing modes at this Reynolds number, sorted by frequency,
+from the scripts of FlowControl (Jussiau), which uses HydroGym's cavity."""
 
 
 def modes(file: Path) -> None:
-    """Note growth rates and angular frequencies of the steady flow's modes on each grid, in U/L."""
+    """Store the growth rates and angular frequencies of the steady flow's modes on each grid, in U/L."""
     kept: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"found": {}}
     for cells in CELLS:
         if str(cells) in kept["found"]:
@@ -86,7 +87,7 @@ def modes(file: Path) -> None:
 
 
 def eigenvalues(kept: dict[str, Any]) -> str:
-    """Return growth rate and angular frequency of each mode on each grid, beside the published ones, in Markdown."""
+    """Return a Markdown table of the growth rate and angular frequency of each mode on each grid and as published."""
     lines = [
         "| cells per L |" + "".join(f" mode {n} |" for n in range(1, len(PUBLISHED) + 1)),
         "| --- |" + " --: |" * len(PUBLISHED),
@@ -102,7 +103,7 @@ def eigenvalues(kept: dict[str, Any]) -> str:
 
 
 def picture() -> Figure:
-    """Return the vorticity of a test episode at its end, with and without linear feedback, and its energy."""
+    """Plot the final vorticity of a test episode and its energy, with and without linear feedback."""
     energy = []
     for task, _, measures in beside_no_control(TASK, PRESET):
         energy.extend([measures["energy"]] if measures else [])
@@ -147,7 +148,7 @@ def page() -> None:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate", "modes", "page"))
     parser.add_argument("--generations", type=int, default=20)

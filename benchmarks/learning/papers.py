@@ -1,8 +1,8 @@
-"""The claims of the papers beside what was found here (papers.yaml), as tables in docs/papers/.
+"""Compare the claims of the papers with the results here (papers.yaml), as tables in docs/papers/.
 
-    python benchmarks/learning/papers.py  # from the kept results of the studies
+    python benchmarks/learning/papers.py  # from the stored results of the studies
 
-A finding follows from the interval of a difference; nothing of it is typed.
+Each finding is computed from the interval of a difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+sys.path[0] = str(ROOT)  # the folder of this file would shadow the package mujoco
 
 from benchmarks.learning.suites.comparison import compare  # noqa: E402
 from benchmarks.learning.suites.contrasts import by_task, evaluated_returns, with_interval  # noqa: E402
@@ -30,25 +30,25 @@ from coupling.settings.content import read_yaml  # noqa: E402
 
 CLAIMS = ROOT / "benchmarks" / "learning" / "papers.yaml"
 FINDINGS = {"better": "seen", "worse": "the opposite is seen", "no difference shown": "not shown"}
-"""What a verdict says of a claim that the first method is ahead; a trial is called that."""
+"""Finding for each verdict on the claim that the first method is better; a trial is reported as a trial."""
 MEASURES: dict[str, Callable[[Seeds], np.ndarray]] = {
     "training": training_returns,
     "mean action": evaluated_returns,
 }
-FEW = 8  # differing settings that are named one by one
+FEW = 8  # differing settings that are listed by name
 
 
 class Claim(BaseModel):
-    """What a paper says, and the trainings that are compared for it.
+    """A claim of a paper, and the trainings that are compared to check it.
 
     Attributes
     ----------
     says, where
         The claim in words, and its place in the paper.
     study, suite, methods
-        The first of the two methods is the one that the paper has ahead.
+        The trainings; the first of the two methods is the one that the paper claims is better.
     measure
-        What the paper plots.
+        The quantity that the paper plots.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,7 +62,7 @@ class Claim(BaseModel):
 
 
 def read_claims() -> dict[str, list[Claim]]:
-    """Return the claims of each paper."""
+    """Read the claims of each paper."""
     return {
         paper: [Claim.model_validate(claim) for claim in claims]
         for paper, claims in read_yaml(CLAIMS).items()
@@ -70,9 +70,10 @@ def read_claims() -> dict[str, list[Claim]]:
 
 
 def findings(claims: list[Claim], plans: dict[str, dict[str, Suite]], results: Path) -> str:
-    """Return a row for each claim and task, in Markdown; a claim without trainings has one row that says so."""
+    """Return a Markdown table with a row for each claim and task, and one row for a claim without trainings."""
     lines = [
-        "| the paper says | where | study | task | first minus second | seeds | they differ in | finding |",
+        "| claim | where in the paper | study, suite | task | first minus second | seeds | differing settings | "
+        "finding |",
         "| --- | --- | --- | --- | --: | --: | --- | --- |",
     ]
     for claim in claims:

@@ -1,11 +1,12 @@
-"""How well does linear feedback keep the lift of a foil in gusts? The best gains of a search, and all baselines.
+"""Search for linear feedback gains that keep the lift of a foil constant in gusts, and evaluate the baselines.
 
-    python benchmarks/learning/pitching_foil.py search     # resumable; ten minutes of one core
-    python benchmarks/learning/pitching_foil.py evaluate   # what cases/baselines.py ships, on test episodes
-    python benchmarks/learning/pitching_foil.py page       # the table and the picture of docs/pitching_foil.md
+    python benchmarks/learning/pitching_foil.py search     # resumable; ten minutes on one core
+    python benchmarks/learning/pitching_foil.py evaluate   # the baselines of cases/baselines.py, on test episodes
+    python benchmarks/learning/pitching_foil.py page       # table and picture of docs/pitching_foil.md
 
-The feedback is that of lift, the lift of the action before, angle and angular velocity (linear_search.py). Raw results:
-benchmarks/results/pitching_foil/; trainings are of train_seeds.py, in benchmarks/results/pitching_foil_quick.parquet.
+The feedback uses the lift, the lift at the previous action, the angle and the angular velocity (linear_search.py). Raw
+results: benchmarks/results/pitching_foil/; trainings are made with train_seeds.py and stored in
+benchmarks/results/pitching_foil_quick.parquet.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ SEARCH = Search(
     spread=(0.5, 0.5, 0.5, 0.5),
     actions=60,
 )
-"""Of the gains of the deviation of C_L, the one of the action before, angle and angular velocity."""
+"""Initial mean and spread of the gains: C_L deviation, previous C_L deviation, angle and angular velocity."""
 EPISODES = 10
 
 
 def table(kept: dict[str, Any], trained: list[Row]) -> str:
-    """Return a row for each baseline and one for the trained agents, in Markdown."""
+    """Return a Markdown table with a row for each baseline and one for the trained agents."""
     zero = kept["found"]["zero"]["mean_return"]
     lines = [
-        "| controller | return | cost against no control | C_D | C_L | angle of attack | pitch power |",
+        "| controller | return | change in cost | C_D | C_L | angle of attack | pitch power |",
         "| --- |" + " --: |" * 6,
     ]
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
@@ -70,12 +71,12 @@ def table(kept: dict[str, Any], trained: list[Row]) -> str:
 
 
 def picture() -> Figure:
-    """Return the vorticity in a test episode with and without feedback, and lift and angle of both against time."""
+    """Plot the vorticity in a test episode with and without feedback, and the lift and angle of both against time."""
     rows, scenes, largest = [], [], 0.0
     for task, seen, measures in beside_no_control(TASK, PRESET):
         if measures:
             rows.append([*measures["C_L"], *measures["angle of attack"]])
-        # when the lift without control is farthest from what it should be
+        # the time at which the lift without control deviates most from its target
         if abs(seen[0, 0]) > largest and len(rows) < task.options.episode_actions:
             largest, at = abs(float(seen[0, 0])), len(rows)
             scenes = [task.scene(b) for b in range(2)]
@@ -111,7 +112,7 @@ def picture() -> Figure:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate", "page"))
     parser.add_argument("--generations", type=int, default=10)

@@ -1,10 +1,10 @@
-"""Convection with heaters: PD controllers on validation states, what is shipped on test states.
+"""Convection with heaters: search for PD controllers on validation states, and evaluate the baselines on test states.
 
-    python benchmarks/learning/rayleigh_benard.py search      # ten minutes of one core
+    python benchmarks/learning/rayleigh_benard.py search      # ten minutes on one core
     python benchmarks/learning/rayleigh_benard.py evaluate
     python benchmarks/learning/rayleigh_benard.py page        # the table of the task's page
 
-`cases/baselines.py` ships the controller with the highest return of the search. Raw results are in
+`cases/baselines.py` ships the controller with the highest return in the search. Raw results are in
 benchmarks/results/rayleigh_benard/.
 """
 
@@ -37,13 +37,13 @@ TRAINED = {
     "SAC, one agent (`quick`)": "rayleigh_benard_quick",
     "V-RACER, an agent for each heater (`segments`)": "rayleigh_benard_segments",
 }
-"""Who was trained, and the study of it."""
+"""Name and results file of each group of trained agents."""
 ROWS = {"middle": (3, 4), "all": tuple(range(8))}
-"""Rows of points whose vertical velocity is fed back."""
+"""Rows of sensors whose vertical velocity is fed back."""
 
 
 def candidates() -> dict[str, Controller]:
-    """Return what is tried, by rows, gain and damping."""
+    """Return the candidate controllers, named by rows, gain and damping."""
     return {
         f"pd {name} {gain} {damping}": AveragedPDController(above_heaters(1, rows), gain, damping)
         for name, rows in ROWS.items()
@@ -53,7 +53,7 @@ def candidates() -> dict[str, Controller]:
 
 
 def play(controllers: dict[str, Controller], purpose: Purpose, episodes: int, file: Path) -> None:
-    """Play the episodes of each controller, in the preset `quick`, and keep what they gave."""
+    """Run the episodes of each controller in the preset `quick` and store the results."""
     found = dict[str, Any]()
     with EvaluationPool(TASK, {}, processes=1, purpose=purpose) as pool:
         for name, controller in controllers.items():
@@ -67,8 +67,8 @@ def play(controllers: dict[str, Controller], purpose: Purpose, episodes: int, fi
 
 
 def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
-    """Return a row for each controller and for the agents of each preset that were trained, in Markdown."""
-    lines = ["| controller | return | Nu | Nu against no control |", "| --- | --: | --: | --: |"]
+    """Return a Markdown table with a row for each controller and for the trained agents of each preset."""
+    lines = ["| controller | return | Nu | change in Nu |", "| --- | --: | --: | --: |"]
     zero = kept["found"]["zero"]["measures"]["Nu"]["mean"]
     rows = {f"`{name}`": result for name, result in kept["found"].items()}
     for who, of_preset in trained.items():
@@ -86,7 +86,7 @@ def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate", "page"))
     command = parser.parse_args().command

@@ -1,11 +1,11 @@
-"""The rules of remember-and-forget one by one (refer.yaml): trainings, and the tables and pictures of them.
+"""Ablation of the rules of Remember and Forget Experience Replay (refer.yaml): trainings, tables and pictures.
 
-    python benchmarks/learning/refer.py run --suite vracer --tasks HalfCheetah-v5  # complete jobs are skipped
+    python benchmarks/learning/refer.py run --suite vracer --tasks HalfCheetah-v5  # skips complete jobs
     python benchmarks/learning/refer.py list                                       # the jobs, and which are complete
     python benchmarks/learning/refer.py page                                       # docs/studies/refer.md, its pictures
 
-A complete job adds a row to benchmarks/results/refer.parquet: its curve, with beta, the KL divergence and the share of
-far-policy steps of the memory, settings, evaluation, machine, versions and commit. Checkpoints are in runs/refer/.
+Each complete job adds a row to benchmarks/results/refer.parquet: curve (with beta, the KL divergence and the share of
+far-policy steps in the memory), settings, evaluation, machine, versions and commit. Checkpoints are in runs/refer/.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+sys.path[0] = str(ROOT)  # the folder of this file would shadow the package mujoco
 
 from benchmarks.learning.suites.command import command_of  # noqa: E402
 from benchmarks.learning.suites.contrasts import by_task, contrast_table  # noqa: E402
@@ -41,7 +41,7 @@ PANELS = (
 
 
 def table(methods: dict[str, Seeds]) -> list[str]:
-    """Return a row for each method: returns, and what the log says at the end of the trainings."""
+    """Return a Markdown table with a row for each method: returns, and logged values at the end of the trainings."""
     lines = [
         "| method | seeds | training | mean action | KL divergence | far-policy share | beta |",
         "| --- |" + " --: |" * 6,
@@ -55,19 +55,21 @@ def table(methods: dict[str, Seeds]) -> list[str]:
 
 
 def _at_end(seeds: Seeds, value: str) -> list[float]:
-    """Return a logged value over the last twentieth of each training."""
+    """Return the mean of a logged value over the last twentieth of each training."""
     curves = ((read_curve(seed, value), np.array([float(seed["steps"])])) for seed in seeds)
     return [float(curve_at(curve, 0, end)[0]) for curve, end in curves]
 
 
 def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
-    """Write tables and pictures of what is complete into the page."""
+    """Write the tables and pictures of the complete jobs into the page."""
     parts = []
     for name, suite in plan.items():
         methods, jobs = methods_of(name, suite, results), jobs_of(name, suite)
         done = sum(len(methods.get(method, [])) for method in suite.methods)
         parts.append(f"## {name}\n\n{suite.about}\n{done} of {len(jobs)} trainings are complete.")
-        styles = styles_of([*suite.methods, *methods])  # those of other suites beside them, too
+        styles = styles_of(
+            [*suite.methods, *methods]
+        )  # including methods of other suites shown for comparison
         for task, own in by_task(methods).items() if done else ():
             where, shows = (
                 slug(f"{name}_{task}"),
@@ -84,7 +86,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
 
 
 def main() -> int:
-    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or write the page; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 

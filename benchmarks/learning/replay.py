@@ -1,13 +1,13 @@
-"""Which steps to replay, and how often: trainings (replay.yaml), their curves and their page.
+"""Compare replay samplers and replay ratios: trainings (replay.yaml), their curves and their page.
 
-    python benchmarks/learning/replay.py run --suite sac -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/replay.py run --suite sac -j 2  # skips complete jobs, resumes interrupted ones
     python benchmarks/learning/replay.py list                  # the jobs, and which are complete
     python benchmarks/learning/replay.py draws                 # how uneven the sampling is at the end
-    python benchmarks/learning/replay.py page                  # docs/studies/replay.md, its pictures and rows of others
+    python benchmarks/learning/replay.py page                  # docs/studies/replay.md and rows of docs/algorithms/
 
-Needs the extras box2d, mujoco, minatar and atari. A complete job adds a row to benchmarks/results/replay.parquet: its
-curve, settings, evaluation, machine, versions and commit. Checkpoints are in runs/replay/; ``draws`` reads
-them and leaves benchmarks/results/replay/draws.json.
+Needs the extras box2d, mujoco, minatar and atari. Each complete job adds a row to benchmarks/results/replay.parquet:
+curve, settings, evaluation, machine, versions and commit. Checkpoints are in runs/replay/; ``draws`` reads them and
+writes benchmarks/results/replay/draws.json.
 """
 
 from __future__ import annotations
@@ -66,48 +66,56 @@ PANELS = (
     Panel(1, "mean_return", "CPU seconds of training", "return of the training episodes"),
 )
 HEAD = """\
-# Replay: which steps, and how often
+# Replay: samplers and replay ratios
 
 Written by `python benchmarks/learning/replay.py page` from `benchmarks/results/replay.parquet`; do not edit it.
 [evidence.md](evidence.md) lists the commits of the trainings.
-[samplers.md](../samplers.md) describes the samplers.
-The settings are those of Oh et al. 2021, table B.1, with fewer steps; those of the replay ratios are in
-[acer.md](../algorithms/acer.md#replay-ratios).
+The samplers (NERS, ERO, PER, and RANDOM, which is uniform sampling) are described in [samplers.md](../samplers.md).
+Their settings are those of Oh et al. 2021, table B.1, with fewer steps.
+The settings of the replay ratios are in [acer.md](../algorithms/acer.md#replay-ratios).
 
 | column | meaning |
 | --- | --- |
 | training | mean return of the training episodes in the last twentieth of the run, as in [learning.md](learning.md) |
-| mean action | mean return of held-out episodes with the last policy's mean (or likeliest) action |
-| paper | the return that the paper reports, five seeds: Hopper-v3 after 500,000 steps, Atari after 100,000 |
+| mean action | mean return of held-out episodes with the last policy's mean (or most likely) action |
+| paper | return reported in the paper, with five seeds: Hopper-v3 after 500,000 steps, Atari after 100,000 |
 
-Each number is the mean over the seeds; the value of each seed is in parentheses.
-The held-out episodes are the first 20, on Atari the first 10, of evaluation seed 10^6 in the numbering before 26
+Each number is the mean over the seeds, followed by the values of the seeds in parentheses.
+The held-out episodes are the first 20 (on Atari the first 10) of evaluation seed 10^6 in the numbering before 26
 November 2026."""
 
 DRAWS = "draws.json"
 HEAD_OF_DRAWS = """\
 ## How uneven the sampling is
 
-By `python benchmarks/learning/replay.py draws`, from the checkpoints at the end of the trainings.
-The effective share of a memory of n steps with probabilities p is (sum p)^2 / (n sum p^2): 1 if all are equally likely.
-Scores are those of steps that were sampled at least once, before the priority exponent; those of PER are TD errors."""
+Computed by `python benchmarks/learning/replay.py draws` from the checkpoints at the end of the trainings.
+
+| column | meaning |
+| --- | --- |
+| updates of the network | updates of the score network, which PER does not have |
+| score, 10 % and 90 % | quantiles over the steps that were sampled at least once, before the priority exponent |
+| never sampled | share of the steps in the memory |
+| effective share of the memory | (sum p)^2 / (n sum p^2) for n steps with probabilities p: 1 if all are equal |
+
+The scores of PER are TD errors."""
 
 
 SAMPLERS = ("NERS", "ERO", "PER", "RANDOM")
 HEAD_OF_ALL = """\
 ## All samplers
 
-Means over the seeds; the number after a slash is the paper's, where it reports one."""
+Means over the seeds; the number after a slash is the paper's, where it reports one.
+The steps are those of the trainings here."""
 HEAD_OF_DIFFERENCES = """\
 ### Against uniform sampling
 
 Interquartile mean of the training returns minus that of RANDOM, with a 95 % bootstrap interval over the seeds.
 With two or three seeds such an interval is too narrow.
-If it contains zero, no difference was seen; if it does not, that is a hint and not evidence."""
+If it contains zero, no difference was seen; if it excludes zero, it suggests a difference but does not prove one."""
 
 
 def tables_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
-    """Return tables with a row for each suite and task, of all samplers: returns and differences, in Markdown."""
+    """Return Markdown tables of returns and differences of all samplers, with a row for each suite and task."""
     measures = {
         "Training": training_returns,
         "Mean action, held-out episodes": evaluated_returns,
@@ -149,7 +157,7 @@ def tables_of_all(plan: dict[str, Suite], results: Path) -> list[str]:
 
 
 def evaluated_returns(seeds: Seeds) -> np.ndarray:
-    """Return the mean return of the mean action in held-out episodes, shape (seeds,)."""
+    """Return the mean return of the mean action over the held-out episodes, shape (seeds,)."""
     return np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
 
 
@@ -157,14 +165,18 @@ PUBLISHED = "ners_as_published.json"
 HEAD_OF_PUBLISHED = """\
 ## NERS as published
 
-By `python benchmarks/learning/ners_as_published.py`: the networks in plain PyTorch, three seeds, random features.
+Computed by `python benchmarks/learning/ners_as_published.py`: the published networks in plain PyTorch, with three seeds
+and random features.
+The replay reward of an update is the change of the return; here it is a normal random number, of either sign or always
+positive.
 The paper makes 500 updates in 500,000 steps of Hopper."""
 
 
 def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the spread of the scores after so many updates, over the seeds, in Markdown."""
+    """Return a Markdown table of the spread of the scores after each number of updates, over the seeds."""
     lines = [
-        "| change of the return | updates | score, 10 % | 90 % | spread in a seed | effective share of the memory |",
+        "| change of the return | updates | score, 10 % | 90 % | 90 % minus 10 %, one seed | "
+        "effective share of the memory |",
         "| --- |" + " --: |" * 5,
     ]
     for kind, updates in dict.fromkeys((row["return"], row["updates"]) for row in rows):
@@ -175,13 +187,13 @@ def table_of_published(rows: list[dict[str, Any]]) -> list[str]:
             f"at most {max(row['high'] - row['low'] for row in own):.4f}",
             f"at least {min(row['effective_share'] for row in own):.4f}",
         )
-        sign = "either sign" if kind == "either" else "always a rise"
+        sign = "either sign" if kind == "either" else "always positive"
         lines.append(f"| {sign} | {updates} | " + " | ".join(cells) + " |")
     return lines
 
 
 def table(methods: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
-    """Return a row for each method, in Markdown, with its difference from uniform sampling where that is a row."""
+    """Return a Markdown table with a row for each method, and differences from uniform sampling if available."""
     uniform = training_returns(methods["RANDOM"]) if "RANDOM" in methods else None
     columns = [
         "method",
@@ -193,7 +205,7 @@ def table(methods: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
         "paper",
     ]
     if uniform is not None:
-        columns.insert(4, "training, minus RANDOM")
+        columns.insert(4, "training minus RANDOM")
     lines = ["| " + " | ".join(columns) + " |", "| --- |" + " --: |" * (len(columns) - 1)]
     for name, seeds in methods.items():
         rates = [seed["steps"] / seed["cpu_seconds"] for seed in seeds]
@@ -213,7 +225,7 @@ def table(methods: dict[str, Seeds], paper: dict[str, float]) -> list[str]:
 
 
 def against(seeds: Seeds, uniform: np.ndarray) -> str:
-    """Return how much higher the training returns are than those of uniform sampling, if there are some of both."""
+    """Return the difference of the training returns from those of uniform sampling, or "" if either is missing."""
     if not (seeds and uniform.size):
         return ""
     mean, low, high = (
@@ -223,9 +235,9 @@ def against(seeds: Seeds, uniform: np.ndarray) -> str:
 
 
 def findings(plan: dict[str, Suite], results: Path) -> str:
-    """Return what the trainings of all samplers show together, in Markdown."""
+    """Return a Markdown table of results over the trainings of all samplers."""
     rows = [
-        (f"{who}: training returns beside uniform sampling", _sides(who, plan, results))
+        (f"{who}: training returns minus uniform sampling", _sides(who, plan, results))
         for who in SAMPLERS[:-1]
     ]
     for suite, others in (("ablation", "sac"), ("newer", "newer")):
@@ -233,16 +245,16 @@ def findings(plan: dict[str, Suite], results: Path) -> str:
         env = first[0]["settings"]["env"]
         uniform = methods_of(others, plan[others], results)["RANDOM"]
         own = training_returns([one for one in uniform if one["settings"]["env"] == env])
-        what = f"ERO that does not learn, LunarLander, {len(first)} seeds: training minus uniform"
+        who = f"ERO without training of its network, LunarLander, {len(first)} seeds"
+        what = f"{who}: training returns minus uniform sampling"
         rows.append((what, against(first, own)))
     rows += how_uneven(json.loads((beside(results) / DRAWS).read_text())["draws"])
-    return "\n".join(
-        ["| what | found |", "| --- | --- |", *(f"| {what} | {found} |" for what, found in rows)]
-    )
+    cells = (f"| {what} | {found} |" for what, found in rows)
+    return "\n".join(["| quantity | result |", "| --- | --- |", *cells])
 
 
 def _sides(who: str, plan: dict[str, Suite], results: Path) -> str:
-    """Return on how many tasks the interval of a sampler's difference lies above, below and around zero."""
+    """Return the tasks on which the interval of a sampler's difference excludes zero, and how many contain it."""
     sides: dict[str, list[str]] = {"above": [], "below": [], "around": []}
     for name, suite in plan.items():
         found = methods_of(name, suite, results) if tuple(suite.methods) == SAMPLERS else {}
@@ -262,7 +274,7 @@ def _sides(who: str, plan: dict[str, Suite], results: Path) -> str:
 
 
 def beside(results: Path) -> Path:
-    """Return the folder of what the study keeps beside its trainings."""
+    """Return the folder of the study's other results, next to the file of its trainings."""
     return results.with_suffix("")
 
 
@@ -311,11 +323,11 @@ STUDIED = {
     ("KungFuMaster", "Atari-v0"): "rainbow_kung_fu_master",
     ("Breakout of MinAtar", "MinAtar-v0"): "ratios_breakout",
 }
-"""The suite that a row of docs/algorithms/ is of, by the names of its task there and in the results."""
+"""Suite of a row of docs/algorithms/, keyed by the task's names there and in the results."""
 
 
 def fill_in_algorithms(plan: dict[str, Suite], results: Path, folder: Path) -> None:
-    """Write the returns of the rows of the algorithms' pages that point to the study."""
+    """Fill in the returns of the rows of the algorithms' pages that link to the study."""
     suites = {task: (suite, env.rpartition("/")[2]) for (task, env), suite in STUDIED.items()}
     for page in sorted(folder.glob("*.md")):
         cartpole = "dqn" if page.stem in ("dqn", "rainbow") else "ratios"
@@ -339,7 +351,7 @@ def fill_in_algorithms(plan: dict[str, Suite], results: Path, folder: Path) -> N
 
 
 def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None:
-    """Keep how uneven the sampling of complete trainings is; those without a checkpoint stay as they were kept."""
+    """Store how uneven the sampling of complete trainings is; entries of trainings without a checkpoint are kept."""
     jobs = [job for name, suite in plan.items() for job in jobs_of(name, suite)]
     complete = [job for job in jobs if is_complete(job, results)]
     known: dict[str, Any] = {}
@@ -353,7 +365,7 @@ def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None
 
 
 def main() -> int:
-    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or write the page; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     add_run_and_list(commands, NAME)

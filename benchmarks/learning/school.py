@@ -1,9 +1,9 @@
-"""What a school of swimmers has learned: the table of docs/studies/school.md, from trainings of several seeds.
+"""Evaluate trained schools of swimmers: the table of docs/studies/school.md, from trainings with several seeds.
 
     python benchmarks/learning/train_seeds.py swimmer_school/quick --steps 20000 --plot docs/studies/images/school.png
-    python benchmarks/learning/school.py  # docs/studies/school.md between its marks
+    python benchmarks/learning/school.py  # fills in docs/studies/school.md
 
-The baselines are evaluated on the same starts.
+The baselines are evaluated on the same initial states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BASELINES = {"zero": "no control", "random": "random commands"}
 
 
 def row(who: str, found: Mapping[str, Any]) -> str:
-    """Return a row of what evaluated episodes gave, in Markdown."""
+    """Return a Markdown row for the evaluation of one controller."""
     low, high = found["length_ci95"]
     least, most = found["ci95"]
     return (
@@ -34,10 +34,10 @@ def row(who: str, found: Mapping[str, Any]) -> str:
 
 
 def table(evaluations: Sequence[Mapping[str, Any]]) -> str:
-    """Return a row for each seed, its draws, and the baselines, in Markdown."""
+    """Return a Markdown table with rows for the mean action and sampled actions of each seed, and the baselines."""
     lines = [
-        f"| who, over {evaluations[0]['after']['episodes']} held-out initial states | "
-        "actions until the first contact, 40 at most | without a contact | return |",
+        f"| controller, over {evaluations[0]['after']['episodes']} held-out initial states | "
+        "actions until the first contact, 40 at most | episodes without a contact | return |",
         "| --- | --- | --: | --- |",
     ]
     for seed, found in enumerate(evaluations):

@@ -1,10 +1,10 @@
-"""Many agents in one environment: the games of Weber et al. 2022 (sisl.yaml), their curves and their page.
+"""Multi-agent learning: the SISL games of Weber et al. 2022 (sisl.yaml), their curves and their page.
 
-    python benchmarks/learning/sisl.py run --suite multiwalker -j 2  # complete jobs are skipped, interrupted ones go on
+    python benchmarks/learning/sisl.py run --suite multiwalker -j 2  # skips complete jobs, resumes interrupted ones
     python benchmarks/learning/sisl.py list                          # the jobs, and which are complete
     python benchmarks/learning/sisl.py page                          # docs/studies/sisl.md and its pictures
 
-Needs the extra sisl. A complete job adds a row to benchmarks/results/sisl.parquet: curve, settings, evaluation,
+Needs the extra sisl. Each complete job adds a row to benchmarks/results/sisl.parquet: curve, settings, evaluation,
 machine, versions and commit. Checkpoints are in runs/sisl/.
 """
 
@@ -33,7 +33,7 @@ PAPER = {
     "waterworld": (194.57, "19.2k"),
     "pursuit": (124.22, "20.8k"),
 }
-"""Table 1 of the paper: the best mean return of LDI with one policy, and the episode that it was reached in."""
+"""Table 1 of the paper: the best mean return of LDI with one policy, and the episode in which it was reached."""
 PANELS = (
     Panel(0, "mean_return", "steps of an environment", "return, mean over the agents"),
     Panel(1, "mean_return", "CPU seconds of training", "return, mean over the agents"),
@@ -43,33 +43,36 @@ HEAD = """\
 
 Written by `python benchmarks/learning/sisl.py page` from `benchmarks/results/sisl.parquet`; do not edit it.
 [evidence.md](evidence.md) lists the commits of the trainings.
-V-RACER with ReF-ER for many agents (Weber et al. 2022), one policy for all agents of an environment unless a row says
-otherwise, and PPO of stable-baselines3 with one policy for all.
-[multi_agent.md](../multi_agent.md) says how it is done, and how today's games differ from the paper's.
+The algorithms are V-RACER with ReF-ER for many agents (Weber et al. 2022) and PPO of stable-baselines3.
+All agents of an environment share one policy unless a row says otherwise.
+[multi_agent.md](../multi_agent.md) describes the method, and how today's games differ from the paper's.
 All rows have two seeds: these are trials.
 The last policies are evaluated on 20 held-out episodes, the first of evaluation seed 10^6 in the numbering before 26
 November 2026.
 
-| | importance weight of an agent's own action | of the actions of all |
+The four variants of V-RACER:
+
+| | importance weight of the agent's own action | importance weight of the actions of all agents |
 | --- | --- | --- |
-| an agent's value counts its own reward | LDI | FDI |
-| it counts the mean reward of its environment | LDCo | FDCo |
+| value function of the agent's own reward | LDI | FDI |
+| value function of the mean reward of the environment | LDCo | FDCo |
 
 Returns are means over the agents of an environment.
-The last table of each game compares by interquartile means over the seeds.
-A difference counts from three seeds on, where its interval excludes zero.
-The paper plots the returns of training episodes, so comparisons are about them.
+The paper plots the returns of training episodes, so the comparisons use them.
 The mean action of the last policies is shown as well.
-Each point of a curve is the mean over the training episodes in the last twentieth of the curve up to there.
-Bands are 95 % bootstrap intervals over the seeds; two seeds make them too narrow.
-The paper's runs have 20,000 episodes each, some 48 hours of 12 cores; these have eight minutes of one core.
-In these trainings of Multiwalker the limit of 500 steps was learned as a terminal state; today it is a truncation."""
+Each point of a curve is the mean over the training episodes of the preceding twentieth of the curve.
+Bands are 95 % bootstrap intervals over the seeds; with two seeds they are too narrow.
+The last table of each game compares interquartile means over the seeds.
+The probability of improvement is that of a training of the first method ending above one of the second.
+A difference counts if there are at least three seeds and its interval excludes zero.
+The paper's runs have 20,000 episodes each, about 48 hours on 12 cores; these have eight minutes on one core.
+In these trainings of Multiwalker the limit of 500 steps was treated as a terminal state; today it is a truncation."""
 
 
 def table(methods: dict[str, Seeds]) -> list[str]:
-    """Return a row for each method, in Markdown: means over its seeds, and the value of each seed in parentheses."""
+    """Return a Markdown table with a row for each method: means over its seeds, each seed's value in parentheses."""
     lines = [
-        "| method | steps | episodes | steps per CPU second | highest return in training | return at the end | "
+        "| method | steps | episodes | steps per CPU second | training: highest return | training: final return | "
         "mean action | sampled actions |",
         "| --- |" + " --: |" * 7,
     ]
@@ -107,7 +110,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
         best, episode = PAPER[name]
         parts.append(
             f"## {name.capitalize()}\n\n{suite.about}\n"
-            f"The paper's LDI has {best} at its best, at episode {episode}.\n\n"
+            f"In the paper, the highest return of LDI is {best}, at episode {episode}.\n\n"
             f"{done} of {len(suite.methods) * suite.seeds} trainings done."
         )
         if methods:
@@ -120,7 +123,7 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
 
 
 def main() -> int:
-    """Run, list or write the page; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the jobs, or write the page; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     return command_of(NAME, (__doc__ or "").splitlines()[0], write_page)
 
 

@@ -1,11 +1,12 @@
-"""Do the learners learn with their defaults? The nine small tasks of ``cases/small``, whose best returns are known.
+"""Train all algorithms with default settings on the nine small tasks of ``cases/small``, whose best returns are known.
 
-    python benchmarks/learning/small.py run -j 2  # trains what is missing; interrupted trainings go on
+    python benchmarks/learning/small.py run -j 2  # runs the missing trainings, resumes interrupted ones
     python benchmarks/learning/small.py run --tasks lq2 --algorithms vracer sac --seeds 3
     python benchmarks/learning/small.py table     # the table in docs/defaults.md; then evidence.py --page
 
-A training has the environments of a run (``workers.agents``) and 60,000 steps in one process on one thread, and adds a
-row to benchmarks/results/small.parquet: settings, evaluation over 100 episodes, machine, versions, commit and curve.
+A training takes 60,000 steps in one process on one thread, with as many environments as a run (``workers.agents``). It
+adds a row to benchmarks/results/small.parquet: settings, evaluation over 100 episodes, machine, versions, commit and
+curve.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import gymnasium
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0] = str(ROOT)  # the folder of this file would hide the package mujoco
+sys.path[0] = str(ROOT)  # the folder of this file would shadow the package mujoco
 
 from benchmarks.learning.suites.plan import Job, read_results, slug  # noqa: E402
 from benchmarks.learning.suites.queue import Places, carry_out, list_jobs  # noqa: E402
@@ -47,25 +48,25 @@ ALGORITHMS = {
     "rainbow": "Rainbow",
 }
 NEAR = 0.95
-"""Share of the way from doing nothing to the best return that counts as near it."""
+"""Score (0 for doing nothing, 1 for the best return) from which a return counts as near the best."""
 
 
 @functools.cache
 def described_as(task: str) -> Task:
-    """Return the spaces and the limit of time of a task."""
+    """Return the spaces and the time limit of a task."""
     config = load_config(TASKS[task].preset)
     return describe_task(config.env, config.env_options)
 
 
 def job_of(task: str, algorithm: str, seed: int) -> Job | None:
-    """Return the training, or None where the algorithm cannot take the task."""
+    """Return the training, or None if the algorithm does not support the task."""
     described, kind = described_as(task), algorithms()[algorithm]
     choices = isinstance(described.action_space, gymnasium.spaces.Discrete)
     if not (kind.serves_choices if choices else kind.serves_boxes):
         return None
     try:
         config = load_config(TASKS[task].preset, [f"agent.algorithm={algorithm}"])
-    except ConfigError:  # no windows of an LSTM in PPO
+    except ConfigError:  # PPO does not support LSTM windows
         return None
     config = fitted(config, described.episode_steps)
     return Job(
@@ -84,13 +85,13 @@ def job_of(task: str, algorithm: str, seed: int) -> Job | None:
 
 
 def score(task: str, mean_return: float) -> float:
-    """Return how far from doing nothing (0) to the best (1) a mean return is."""
+    """Return the score of a mean return: 0 for doing nothing, 1 for the best."""
     nothing, best = TASKS[task].nothing, TASKS[task].best()
     return (mean_return - nothing) / (best - nothing)
 
 
 def table(results: Path) -> str:
-    """Return the table of what the complete trainings came to, in Markdown, without tasks that have none."""
+    """Return a Markdown table of the complete trainings' results, without tasks that have none."""
     head = "| task | nothing | best | " + " | ".join(ALGORITHMS.values()) + " |"
     lines = [head, "| --- |" + " --- |" * (2 + len(ALGORITHMS))]
     for name, task in TASKS.items():
@@ -117,12 +118,12 @@ def _cell(task: str, algorithm: str, results: Path) -> str:
 
 
 def write_table(results: Path, page: Path) -> None:
-    """Put the table between the marks of the page."""
+    """Fill in the table of the page."""
     fill_in(page, "learning/small", "table", table(results))
 
 
 def parse() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=["run", "list", "table"])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
@@ -140,7 +141,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run, list or write the table; 1 when a training failed, 130 when stopped."""
+    """Run the trainings or write the table; return 1 if a training failed, 130 if interrupted."""
     options = parse()
     if options.command == "table":
         write_table(options.results, PAGE)

@@ -1,13 +1,14 @@
-"""Which initial conditions can be survived? The policies of figure 6 from each, and a search where all of them fail.
+"""Find the initial conditions that can be survived, with the policies of figure 6 and a tree search where all fail.
 
     python benchmarks/learning/starts.py run         # benchmarks/results/starts.json
-    python benchmarks/learning/starts.py page        # docs/results.md between its marks
+    python benchmarks/learning/starts.py page        # fills in docs/results.md
 
-An initial condition is *survivable* when one of the policies that were trained on its range survives 12 actions from
-there: agents that leave the box leave it before (docs/studies/figure6.md). Where all of them fail, a tree of actions is
-tried: each component -1, 0 or 1, so 27 actions at each of the first three decisions, after which each of the policies
-continues to the twelfth. At the second and third decision the tree continues from at most 27 of the flows that are
-left, sampled with a seed. What it saves is survivable; what it does not save is not, as far as this search can tell.
+An initial condition is *survivable* if one of the policies trained on its range survives 12 actions from there: agents
+that leave the box leave it before (docs/studies/figure6.md). If all policies fail, a tree of actions is searched: each
+component is -1, 0 or 1, so there are 27 actions at each of the first three decisions, after which each of the policies
+continues to the twelfth action. At the second and third decision, the tree continues from at most 27 of the surviving
+flows, sampled with a seed. An initial condition that the search survives is survivable; one that it does not survive is
+counted as not survivable, as far as this search can tell.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ State = dict[str, Any]
 
 
 def options_of(start_range: str) -> dict[str, Any]:
-    """Return the wake of figure 6 with starts of a range."""
+    """Return the options of the wake of figure 6 with a range of initial conditions."""
     return {"cells_per_diameter": 16, "start_range": start_range, "episode_actions": HELD}
 
 
 def policies_of(start_range: str) -> dict[str, Policy]:
-    """Return the policies of figure 6 that were trained on a range of starts on this machine, by name."""
+    """Return the policies of figure 6 that were trained on this machine on a range of initial conditions, by name."""
     found = sorted((TRAININGS / start_range).glob("*/checkpoint"))
     if not found:
         sys.exit(f"{TRAININGS / start_range} has no trainings: benchmarks/learning/figure6.py run")
@@ -60,7 +61,7 @@ def policies_of(start_range: str) -> dict[str, Policy]:
 
 
 class Flows:
-    """A batch of flows that all begin in states that are given."""
+    """A batch of flows that can be started from given states."""
 
     def __init__(self, start_range: str) -> None:
         mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
@@ -70,18 +71,18 @@ class Flows:
         self._episodes: Episodes = env.episodes  # type: ignore[attr-defined]
 
     def start(self, seed: int) -> State:
-        """Return the state of a start."""
+        """Return the initial state of an episode seed."""
         self._episodes.start({0: seeding.np_random(seed)[0]})
         return self._episodes.get_state(0)
 
     def branch(self, state: State) -> list[State]:
-        """Play each of the corners once from a state; return the states in which the agent lives."""
+        """Take each of the 27 actions once from a state; return the states in which the agent survives."""
         self._begin([state] * len(CORNERS))
         lost = self._episodes.play(CORNERS).terminated
         return [self._episodes.get_state(int(k)) for k in np.flatnonzero(~lost)]
 
     def live(self, states: list[State], controller: Controller, actions: int) -> np.ndarray:
-        """Tell which of at most 27 states a controller lives in for so many actions."""
+        """Return from which of at most 27 states a controller survives a number of actions, shape (states,)."""
         self._begin(states + [states[0]] * (len(CORNERS) - len(states)))
         alive = np.ones(len(CORNERS), dtype=bool)
         controller.reset(len(CORNERS))
@@ -98,7 +99,14 @@ class Flows:
 
 
 def search(flows: Flows, seed: int, controllers: Mapping[str, Controller]) -> dict[str, Any]:
-    """Look for actions that save a start; returns how many flows lived after each decision, and who then went on."""
+    """Search for actions that survive an initial condition.
+
+    Returns
+    -------
+    dict
+        ``saved``, whether they were found; ``decisions``, the number of flows tried and left after each decision; and
+        ``then``, the policy that survives from there, if one does.
+    """
     chance, states, left = np.random.default_rng(seed), [flows.start(seed)], []
     for depth in range(1, DEPTH + 1):
         grown = [after for state in states for after in flows.branch(state)]
@@ -114,7 +122,7 @@ def search(flows: Flows, seed: int, controllers: Mapping[str, Controller]) -> di
 
 
 def study(start_range: str) -> dict[str, Any]:
-    """Return after how many actions each policy loses each start (0 where it is held), and what searches found."""
+    """Return the actions until each policy fails from each initial condition (0 if it survives), and the searches."""
     policies = policies_of(start_range)
     controllers = {
         name: PolicyController(policy, deterministic=True, seed=0)
@@ -138,10 +146,10 @@ def study(start_range: str) -> dict[str, Any]:
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
-    """Return a row for each range, in Markdown."""
+    """Return a Markdown table with a row for each range."""
     lines = [
-        "| initial conditions | policies | failures of each within 12 actions, of 48 | failures of all | "
-        "of these saved by a search | survivable |",
+        "| initial conditions | policies | failures of each policy, of 48 episodes | failures of all policies | "
+        "of these, survived in the search | survivable |",
         "| --- | --: | --- | --: | --: | --: |",
     ]
     for start_range, of_range in found.items():
@@ -156,7 +164,7 @@ def table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Study, keep, or write the page."""
+    """Run the study and store its results, or only write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("run", "page"))
     if parser.parse_args().what == "run":

@@ -1,14 +1,14 @@
-"""Train a preset with several seeds through the service, and keep curves and evaluations.
+"""Train a preset with several seeds using `flowsim train`, and store curves and evaluations.
 
     python benchmarks/learning/train_seeds.py mujoco/inverted_pendulum --steps 100000 --episodes 20
     python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 5 --mean-only --name demo_seeds
     python benchmarks/learning/train_seeds.py d_cylinder_wake/quick --seeds 1 --name trial \
         --changes agent.c_max_scale=64
 
-Adds a row a seed to benchmarks/results/PRESET.parquet (with _ for /): the resolved configuration, all statistics and
-episodes, the evaluation before and after training beside the baselines (95 % bootstrap intervals).
-With --mean-only the mean action of the trained policy alone is evaluated, and each of its episodes is kept.
-Seeds that are already there are kept.
+Adds one row per seed to benchmarks/results/PRESET.parquet (with _ for /): the resolved configuration, all statistics
+and episodes, and the evaluations before and after training and of the baselines (95 % bootstrap intervals).
+With --mean-only, only the mean action of the trained policy is evaluated, and each of its episodes is stored.
+Seeds that the file already has are not trained again.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
 
 def flowsim(*arguments: str) -> None:
-    """Run the command as a user would."""
+    """Run the command `flowsim` as a user would."""
     subprocess.run(
         [str(Path(sys.executable).with_name("flowsim")), *arguments], check=True, cwd=ROOT
     )
 
 
 def evaluate_mean(run: Path, episodes: int, seed: int) -> dict[str, Any]:
-    """Evaluate the mean action of a run's policy on held-out episodes; return summary, seed, and every episode."""
+    """Evaluate the mean action of a run's policy on held-out episodes; return summary, seed and all episodes."""
     folder = RunFolder.find(run)
     config = folder.config()
     controller = load_controller(folder, deterministic=True, seed=seed)
@@ -55,7 +55,7 @@ def evaluate_mean(run: Path, episodes: int, seed: int) -> dict[str, Any]:
 
 
 def train(options: argparse.Namespace, seed: int, run: Path) -> Row:
-    """Train one seed and return what is worth keeping."""
+    """Train one seed and return its row."""
     begin = time.time()
     steps = [f"run.steps={options.steps}"] if options.steps is not None else []
     flowsim("train", options.preset, f"run.name={run.name}", f"run.seed={seed}", *steps,
@@ -77,7 +77,7 @@ def train(options: argparse.Namespace, seed: int, run: Path) -> Row:
 
 
 def main() -> None:
-    """Train, summarise, plot."""
+    """Train the missing seeds, store their rows and plot the curves."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("preset")
     parser.add_argument("--seeds", type=int, default=3)

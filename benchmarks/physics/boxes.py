@@ -1,9 +1,9 @@
-"""In which box does the D-cylinder shed as in an unbounded stream? The cylinder of the wake task alone, in several.
+"""Influence of the box on the shedding of the D-cylinder: the cylinder of the wake task alone, in several boxes.
 
-    python benchmarks/physics/boxes.py run   # what is missing, some minutes of one core
+    python benchmarks/physics/boxes.py run   # the missing boxes; some minutes on one core
     python benchmarks/physics/boxes.py page  # the table of docs/studies/boxes.md
 
-Each box is the task's with other sides or more room. A box is complete when its row is in
+Each box is that of the task with other boundary conditions or a larger size. A box is complete when its row is in
 benchmarks/results/boxes/CELLS.json.
 """
 
@@ -44,12 +44,12 @@ BOXES: dict[str, tuple[tuple[float, float], float, Sides]] = {
     "40 x 24 far field": ((40.0, 24.0), 12.0, FAR),
     "24 x 32 slip": ((24.0, 32.0), 8.0, SLIP),
 }
-"""Name, width and height, distance of the flat side from the left side, kinds of the sides."""
+"""Name, (width, height), distance of the flat side from the left boundary, and boundary conditions."""
 DEVELOPMENT, MEASURED = 150.0, 100.0
 
 
 def study(name: str, cells: int) -> dict[str, Any]:
-    """Return forces on the cylinder, its period, and mean and rms velocity behind it."""
+    """Return the forces on the cylinder, the shedding period, and the mean and rms velocity behind it."""
     (width, height), ahead, sides = BOXES[name]
     centre = ahead, 0.5 * height
     sim = Simulation(
@@ -80,7 +80,7 @@ def study(name: str, cells: int) -> dict[str, Any]:
 
 
 def run(cells: int) -> None:
-    """Compute the boxes that the results lack."""
+    """Compute the missing boxes."""
     file = RESULTS / f"{cells}.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"boxes": {}}
     for name in BOXES:
@@ -94,9 +94,9 @@ def run(cells: int) -> None:
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """Return a row for each box and resolution, in Markdown."""
+    """Return a Markdown table with a row for each box and resolution."""
     lines = [
-        "| cells per D | box in D, bottom and top | C_D of O | rms C_L | period | deficit at 1.75 D | rms v there |",
+        "| cells per D | box in D, bottom and top | C_D | rms C_L | period | deficit at 1.75 D | rms v there |",
         "| --: | --- |" + " --: |" * 5,
     ]
     for result in results:
@@ -110,7 +110,7 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

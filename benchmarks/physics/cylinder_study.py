@@ -1,4 +1,4 @@
-"""Flow past a disk in several boxes, resolutions and places in the grid: what the published values depend on.
+"""Flow past a disk in several boxes, at several resolutions and positions in the grid.
 
     python benchmarks/physics/cylinder_study.py shedding --cells 24 --box 30x20
     python benchmarks/physics/cylinder_study.py places --cells 8 16 24
@@ -6,10 +6,10 @@
     python benchmarks/physics/cylinder_study.py wake --cells 32 --duration 100
     python benchmarks/physics/cylinder_study.py spinning --cells 12 --box 24x20 --duration 100
 
-``shedding`` is the case cylinder-100 of the validation in a box of choice, the disk ten D behind the inflow or at a
-third of a shorter box; ``places`` runs a disk at Re 40 for 12 D/U in 8 x 6 D with its centre in four places of a cell;
-``sides`` is ``shedding`` between sides of several kinds, and ``wake`` the half disk of the D-cylinder wake between open
-sides at Re 400. ``spinning`` is a disk at Re 100 whose surface moves at 2 U, eight D behind the inflow.
+``shedding`` is the validation case cylinder-100 in a given box, with the disk 10 D behind the inflow or at a third of
+a shorter box; ``places`` runs a disk at Re 40 for 12 D/U in 8 x 6 D with its centre at four positions within a cell;
+``sides`` is ``shedding`` with several boundary conditions, and ``wake`` the half disk of the D-cylinder wake between
+open sides at Re 400. ``spinning`` is a disk at Re 100 whose surface moves at 2 U, 8 D behind the inflow.
 Appends a line of JSON for each run to benchmarks/results/cylinder_study/NAME.jsonl.
 """
 
@@ -36,16 +36,16 @@ from flowsim.validation.result import Effort, follow
 
 RESULTS = Path(__file__).parents[1] / "results" / "cylinder_study"
 PLACES = ((0.0, 0.0), (0.25, 0.5), (0.5, 0.25), (0.1, 0.1))
-"""Of the centre of the disk in its cell, in cells."""
+"""Offsets of the disk's centre within its cell, in cells."""
 SIDES = (("far_field", "far_field"), ("inflow", "far_field"), ("inflow", "open"), ("far_field", "open"),
          ("open", "open"), ("inflow", "slip"))  # fmt: skip
-"""Left, and bottom and top; the right side is an outflow."""
+"""Boundary conditions: left, and bottom and top; the right side is an outflow."""
 
 
 def shedding(
     cells: int, box: tuple[float, float], duration: float, sides: Sides = STREAM
 ) -> dict[str, Any]:
-    """Mean C_D, amplitude of C_L and Strouhal number at Re 100."""
+    """Return the mean C_D, the amplitude of C_L and the Strouhal number at Re 100."""
     center = min(10.0, box[0] / 3) + 0.01, box[1] / 2
     sim = Box(box, center, cells, sides).simulation(
         Disk(center=center), Effort(), viscosity=1 / 100
@@ -62,7 +62,7 @@ def shedding(
 
 
 def sides(cells: int, box: tuple[float, float], duration: float) -> dict[str, Any]:
-    """Return what ``shedding`` finds between several sides, and the seconds of processor time that each takes."""
+    """Return the results of ``shedding`` for each choice of boundary conditions, and the processor time of each."""
     found: dict[str, Any] = {"cells": cells, "box": box, "duration": duration}
     for left, beside in SIDES:
         shedding(8, (8.0, 6.0), 0.5, Sides(left, "outflow", beside, beside))  # compiles
@@ -76,7 +76,7 @@ def sides(cells: int, box: tuple[float, float], duration: float) -> dict[str, An
 
 
 def spinning(cells: int, box: tuple[float, float], duration: float) -> dict[str, Any]:
-    """Drag and lift of a disk that spins, means over each 10 D/U, for several distances of the outflow."""
+    """Return drag and lift of a spinning disk, averaged over each 10 D/U; the box sets the outflow distance."""
     center = 8.01, box[1] / 2
     sim = Box(box, center, cells, STREAM).simulation(
         Disk(center=center), Effort(), viscosity=1 / 100
@@ -94,7 +94,7 @@ def spinning(cells: int, box: tuple[float, float], duration: float) -> dict[str,
 
 
 def wake(cells: int, duration: float) -> dict[str, Any]:
-    """Return mean drag and Strouhal number of the D-section early and late, and the largest speed ever seen."""
+    """Return drag, lift and Strouhal number of the D-section early and late, and the largest speed."""
     box = Box((8.0, 4.0), (1.8, 2.0), cells, Sides("inflow", "outflow", "open", "open"))
     sim = box.simulation(HalfDisk(center=box.center), Effort(), viscosity=1 / 400)
     speeds = []
@@ -121,7 +121,7 @@ def wake(cells: int, duration: float) -> dict[str, Any]:
 
 
 def places(cells: int) -> dict[str, Any]:
-    """Mean C_D in the last D/U, and wake length at the end, in each of the places."""
+    """Return the mean C_D in the last D/U and the final wake length for each position."""
     box, drags, wakes = (8.0, 6.0), [], []
     for x, y in PLACES:
         center = 3 + x / cells, 3 + y / cells
@@ -135,7 +135,7 @@ def places(cells: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run and keep what was found."""
+    """Run a study and append its results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", choices=("shedding", "places", "sides", "wake", "spinning"))
     parser.add_argument("--cells", type=int, nargs="+", required=True)

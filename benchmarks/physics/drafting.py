@@ -1,12 +1,12 @@
-"""Where in the wake does it take little effort to stay? The ellipse fixed at many places, and the force that it takes.
+"""Effort needed to stay in the wake, from the force on an ellipse fixed at many positions.
 
-    python benchmarks/physics/drafting.py run --cells 16 32            # what is missing; a file for each resolution
+    python benchmarks/physics/drafting.py run --cells 16 32            # the missing studies; one file per resolution
     python benchmarks/physics/drafting.py run --cells 16 --sides slip  # in another box: CELLS_SIDES.json
     python benchmarks/physics/drafting.py page                         # docs/studies/drafting.md and its picture
 
-The effort at a place is the mean of |a|^2 for an agent that stays fixed there: a is the force over 0.5 and the torque
-over 0.05, averaged over each action (one D/U), opposite to the force of the flow. ``effort_of_the_mean`` is that of the
-mean force alone; the rest is due to passing vortices. Raw results: benchmarks/results/drafting/.
+The effort at a position is the mean of |a|^2 for an agent that stays fixed there: a is the force divided by 0.5 and the
+torque divided by 0.05, averaged over each action (one D/U), and balances the force of the flow. ``effort_of_the_mean``
+is the effort of the mean force; the rest is due to passing vortices. Raw results: benchmarks/results/drafting/.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "drafting"
 ALONG = np.linspace(0.65, 3.35, 10)
-"""Places of the centre behind the flat side, in D."""
+"""Distances of the ellipse's centre behind the flat side, in D."""
 ASIDE = np.linspace(0.0, 1.25, 6)
 ANGLES = {"along": 0.0, "across": np.pi / 2}
 DEVELOPMENT, ACTIONS = 80.0, 24
-"""Of the wake with the body in it, in D/U; then so many actions are measured, five to seven periods."""
+"""Development time of the wake with the body, in D/U, and number of actions measured then (five to seven periods)."""
 BATCH = 24
 KICK = 0.02
-"""Cross-stream velocity that the flow begins with, so that it does not stay symmetric."""
+"""Initial cross-stream velocity, which breaks the symmetry of the flow."""
 
 FloatArray = NDArray[np.float64]
 
 
 def places() -> FloatArray:
-    """Return x, y from the middle of the flat side, and angle, of every place; shape (n, 3)."""
+    """Return x, y (from the middle of the flat side) and angle of all positions, shape (n, 3)."""
     return np.array([(x, y, angle) for angle in ANGLES.values() for x in ALONG for y in ASIDE])
 
 
 def loads(cells: int, sides: str, held: FloatArray) -> FloatArray:
-    """Return the mean force and torque of the flow in each action (n, actions, 3) on bodies held at places (n, 3)."""
+    """Return the mean force and torque on fixed bodies (n, 3) during each action, shape (n, actions, 3)."""
     kinds = {"bottom": sides, "top": sides}
     options = WakeOptions.model_validate(
         {"cells_per_diameter": cells, "start": "impulsive", "sides": kinds}
@@ -79,7 +79,7 @@ def loads(cells: int, sides: str, held: FloatArray) -> FloatArray:
 
 
 def study(cells: int, sides: str) -> dict[str, Any]:
-    """Return the effort at every place at a resolution, between sides of a kind."""
+    """Return the effort at every position for a resolution and a boundary condition at the bottom and top."""
     everywhere, options = places(), WakeOptions.model_validate({})
     parts = []
     for first in range(0, len(everywhere), BATCH):
@@ -100,15 +100,16 @@ def study(cells: int, sides: str) -> dict[str, Any]:
 
 
 def maps(found: dict[str, Any], key: str) -> dict[str, FloatArray]:
-    """Return an effort at every place, shape (x, y), for each angle."""
+    """Return the effort ``key`` at every position, shape (x, y), for each angle."""
     values = np.array(found[key]).reshape(len(ANGLES), len(ALONG), len(ASIDE))
     return dict(zip(ANGLES, values, strict=True))
 
 
 def table(studies: list[dict[str, Any]]) -> str:
-    """Return the cheapest places of every resolution and angle, in Markdown."""
-    lines = ["| cells per D | bottom and top | body | place of least effort, x, y | its effort | of the mean alone | "
-             "mean action there | effort at (1.75, 0) | at (3.35, 0) |", "| --: |" + " --- |" * 8]  # fmt: skip
+    """Return a Markdown table of the positions of least effort for every resolution and angle."""
+    lines = ["| cells per D | bottom and top | body | place of least effort, x, y | effort there | "
+             "effort of the mean alone | mean action there | effort at (1.75, 0) | at (3.35, 0) |",
+             "| --: |" + " --- |" * 8]  # fmt: skip
     for found in studies:
         means = np.array(found["mean_action"]).reshape(len(ANGLES), len(ALONG), len(ASIDE), 3)
         for number, name in enumerate(ANGLES):
@@ -125,7 +126,7 @@ def table(studies: list[dict[str, Any]]) -> str:
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
-    """Draw both efforts over the wake, a row for each resolution."""
+    """Plot both efforts over the wake, one row per resolution."""
     panels = [(name, key) for name in ANGLES for key in ("effort", "effort_of_the_mean")]
     figure = Figure(figsize=(11, 4.6 * len(studies)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -165,7 +166,7 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
 
 
 def write_page(results: Path, page: Path, picture: Path) -> None:
-    """Put the table between the marks of the page, and draw the picture."""
+    """Fill in the table of the page and plot the picture."""
     studies = [json.loads(file.read_text()) for file in results.glob("*.json")]
     studies.sort(key=lambda found: (found["cells_per_diameter"], found["sides"] != "far_field"))
     fill_in(page, "physics/drafting", "table", table(studies))
@@ -173,7 +174,7 @@ def write_page(results: Path, page: Path, picture: Path) -> None:
 
 
 def main() -> int:
-    """Do what is missing."""
+    """Run the missing studies or write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=["run", "page"])
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32], help="cells per D")

@@ -1,11 +1,11 @@
-"""How many cells does a thin foil need? Lift and drag of a NACA 0012 at 20 degrees and Re 100, at several resolutions.
+"""Resolution needed for a thin foil: lift and drag of a NACA 0012 at 20 degrees and Re 100, at several resolutions.
 
-    python benchmarks/physics/foil.py run          # what is missing
+    python benchmarks/physics/foil.py run          # the missing rows
     python benchmarks/physics/foil.py page         # the table of docs/studies/foil.md
 
-The flow is steady. The coarsest grid starts impulsively; every other one starts from the flow of the next coarser one,
-interpolated. The rows of :data:`CHECKS` tell what the box and that way to start change. A row is complete when it is
-in benchmarks/results/foil.json.
+The flow is steady. The coarsest grid starts impulsively; each other grid starts from the interpolated flow of the next
+coarser one. The rows of :data:`CHECKS` show the influence of the box and of this way of starting. A row is complete
+when it is in benchmarks/results/foil.json.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ RESULTS = ROOT / "benchmarks" / "results" / "foil.json"
 CELLS = (48, 64, 96, 128, 192)
 REYNOLDS, DEGREES = 100.0, 20.0
 BOX, LARGE = (6.0, 5.0), (12.0, 10.0)
-"""In chords; the middle of the chord is a third from the left and half way up, off the lattice of the grid."""
+"""Box sizes in chords; the mid-chord point is a third from the left and halfway up, slightly off the grid points."""
 DEVELOPMENT, SETTLING, MEASURED = 25.0, 5.0, 0.5
-"""Time of an impulsive start, of one from a coarser grid, and the end of both that is measured, in chords over U."""
+"""Duration of a run from an impulsive start and from a coarser grid, and of the measurement at its end, in c/U."""
 STREAM = Sides("far_field", "outflow", "far_field", "far_field")
 WALLS = Sides("inflow", "outflow", "slip", "slip")
 CHECKS = {
@@ -47,11 +47,11 @@ PUBLISHED = {
     "HydroGym, lattice Boltzmann": (0.577, 0.783),
     "finite volumes, same comparison": (0.5703, 0.7729),
 }
-"""C_D and C_L at Re 100 and 20 degrees."""
+"""Published C_D and C_L at Re 100 and 20 degrees."""
 
 
 def flow(cells: int, box: tuple[float, float], sides: Sides = STREAM) -> Simulation:
-    """Return the foil in a stream that starts impulsively."""
+    """Return the simulation of the foil in an impulsively started stream."""
     nx, ny = (round(length * cells / 2) * 2 for length in box)
     place = box[0] / 3 + 0.003, box[1] / 2 + 0.001
     foil = polygon(naca(0.12).tolist(), center=place, angle=-np.radians(DEGREES))
@@ -61,7 +61,7 @@ def flow(cells: int, box: tuple[float, float], sides: Sides = STREAM) -> Simulat
 
 
 def start_from(sim: Simulation, coarse: Simulation) -> None:
-    """Start from the flow of another grid, by bilinear interpolation."""
+    """Start from the flow on another grid, by bilinear interpolation."""
     u, v = (
         coarse.sample_velocity(np.stack([x, y], axis=-1).reshape(-1, 2))[0, :, axis].reshape(
             x.shape
@@ -75,7 +75,7 @@ def start_from(sim: Simulation, coarse: Simulation) -> None:
 
 
 def measure(sim: Simulation, duration: float) -> dict[str, Any]:
-    """Return lift and drag at the end of a time, by both measures, and what the bodies look like on the grid."""
+    """Return lift and drag at the end of a run, by both measures, and how well the grid resolves the foil."""
     began = time.perf_counter()
     sim.advance(duration - MEASURED)
     balance, rows = sim.measure_control_volumes(), []
@@ -106,7 +106,7 @@ def measure(sim: Simulation, duration: float) -> dict[str, Any]:
 
 
 def keep(found: dict[str, Any], kind: str, name: str, row: dict[str, Any]) -> None:
-    """Add a row to the results."""
+    """Add a row to the results file."""
     found[kind][name] = row
     found |= provenance() | {"machine": machine(), "reynolds": REYNOLDS, "degrees": DEGREES}
     write_atomically(RESULTS, json.dumps(found, indent=1).encode())
@@ -114,7 +114,7 @@ def keep(found: dict[str, Any], kind: str, name: str, row: dict[str, Any]) -> No
 
 
 def run() -> None:
-    """Compute the rows that the results lack; a finer grid needs the flow of the one before, which is not kept."""
+    """Compute the missing rows; a finer grid needs the flow of the coarser one, which is not stored."""
     found: dict[str, Any] = {"cells": {}, "checks": {}}
     if RESULTS.exists():
         found = json.loads(RESULTS.read_text())
@@ -139,11 +139,11 @@ def run() -> None:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return a row for each resolution, check and published value, in Markdown."""
+    """Return a Markdown table with a row for each resolution, check and published value."""
     finest = found["cells"][str(CELLS[-1])]
     lines = [
-        "| cells per chord | box, blockage | thickest part, cells | thinner than 4 cells before the edge | C_D | C_L | "
-        "C_L beside the finest | C_D, C_L, control volume |",
+        "| cells per chord | box, blockage | thickest part, cells | length of edge thinner than 4 cells | C_D | C_L | "
+        "C_L relative to the finest | C_D, C_L, control volume |",
         "| --- | --- | --: | --: | --: | --: | --: | --: |",
     ]
     rows = [
@@ -166,7 +166,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

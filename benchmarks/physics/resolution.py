@@ -1,15 +1,15 @@
-"""How fine must the flow of the D-cylinder wake be? The same things done at several resolutions.
+"""Resolution needed for the D-cylinder wake: the same simulations at several resolutions.
 
-    python benchmarks/physics/resolution.py run   # what is missing
+    python benchmarks/physics/resolution.py run   # the missing studies
     python benchmarks/physics/resolution.py evaluate NAME=runs/RUN ...  # agents at all resolutions
     python benchmarks/physics/resolution.py page  # docs/studies/resolution.md and its pictures
 
-``run`` looks at the cylinder alone (forces, wake), at the ellipse held in the wake (force and torque), and at the free
-ellipse under the same actions from the same starts, which are phases of the shedding, not moments, because the wakes of
-two resolutions drift apart. ``evaluate`` evaluates the mean of a policy. Both go on where they stopped. Raw results:
-benchmarks/results/resolution.parquet and resolution_policies.parquet, a row a resolution.
+``run`` simulates the cylinder alone (forces, wake), the ellipse fixed in the wake (force and torque), and the free
+ellipse under the same actions from the same initial conditions. These are given by the phase of the shedding rather
+than the time, because the wakes of two resolutions drift apart. ``evaluate`` evaluates a policy's mean action. Both are
+resumable. Raw results: benchmarks/results/resolution.parquet and resolution_policies.parquet, one row per resolution.
 
-The study, the evaluation and the page are one file, because they agree on the same flow and the same names of numbers.
+The study, the evaluation and the page are in one file because they share the flow and the names of the results.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ RESULTS = ROOT / "benchmarks" / "results" / "resolution.parquet"
 CELLS = (8, 12, 16, 24, 32, 48, 64)
 DEVELOPMENT, PERIODS, PHASES = 100.0, 6, 8
 PROBE = (CYLINDER[0] + 1.5, CYLINDER[1])
-"""Where the cross-stream velocity tells the phase of the shedding."""
+"""Point whose cross-stream velocity defines the phase of the shedding."""
 BEHIND = np.linspace(0.75, 3.25, 11)
-"""Distances behind the flat side at which the wake is measured, on the axis, in D."""
+"""Distances behind the flat side, in D, at which the wake is measured on the axis."""
 HELD = (1.75, 0.0)
 STARTS = ((1.25, 0.25, 0.0), (1.75, 0.0, np.pi / 16), (2.25, -0.25, -np.pi / 16))
-"""Of the free ellipse: x, y from the middle of the flat side, angle."""
+"""Initial conditions of the free ellipse: x, y (from the middle of the flat side) and angle."""
 ACTIONS = 8
 SEED = 7
 
@@ -61,16 +61,16 @@ FloatArray = NDArray[np.float64]
 State = dict[str, NDArray[Any]]
 
 
-# --- what is done at one resolution ------------------------------------------------------------------------------
+# --- study at one resolution -------------------------------------------------------------------------------------
 
 
 def options_of(cells: int) -> WakeOptions:
-    """Return the options of the preset ``default`` at a resolution, without a bank of wakes."""
+    """Return the options of the preset ``default`` at a resolution, with an impulsive start."""
     return WakeOptions.model_validate({"cells_per_diameter": cells, "start": "impulsive"})
 
 
 def flow(cells: int, *others: Ellipse) -> Simulation:
-    """Return the box of the task with the cylinder and other bodies."""
+    """Return the simulation of the task's box with the cylinder and other bodies."""
     options = options_of(cells)
     return Simulation(
         options.grid(), Sides(**options.sides.model_dump()), [HalfDisk(diameter=1.0, center=CYLINDER), *others],
@@ -79,7 +79,7 @@ def flow(cells: int, *others: Ellipse) -> Simulation:
 
 
 def record(sim: Simulation, duration: float, look: Any) -> FloatArray:
-    """Advance, and return time and what ``look`` says after every step, a row each."""
+    """Advance, and return a row with the time and the values of ``look`` after every step."""
     rows = []
 
     def note(_: Simulation) -> NDArray[np.bool_]:
@@ -96,14 +96,14 @@ def at_probe(sim: Simulation) -> float:
 
 
 def rising(time: FloatArray, signal: FloatArray) -> FloatArray:
-    """Return the times at which a signal passes zero upwards."""
+    """Return the times at which a signal crosses zero upwards, interpolated linearly."""
     at = np.flatnonzero((signal[:-1] < 0.0) & (signal[1:] >= 0.0))
     share = -signal[at] / (signal[at + 1] - signal[at])
     return np.asarray(time[at] + share * (time[at + 1] - time[at]))
 
 
 def developed(cells: int) -> tuple[dict[str, Any], list[State]]:
-    """Return what the cylinder alone does, and its state at equal steps of the phase from zero on."""
+    """Return measurements of the cylinder alone, and its states at equally spaced phases starting from zero."""
     sim = flow(cells)
     disturb_wake(sim)
     early = record(sim, DEVELOPMENT, lambda sim: (at_probe(sim),))
@@ -127,7 +127,7 @@ def developed(cells: int) -> tuple[dict[str, Any], list[State]]:
         "u_rms": u.std(axis=0).tolist(),
         "v_rms": v.std(axis=0).tolist(),
     }
-    # to phase zero, and from there on in equal parts of a period
+    # advance to phase zero, then in equal parts of a period
     ahead = (
         zeros[-1]
         + found["period"] * np.ceil((sim.time[0] - zeros[-1]) / found["period"])
@@ -141,7 +141,7 @@ def developed(cells: int) -> tuple[dict[str, Any], list[State]]:
 
 
 def put(task: DCylinderWake, index: int, wake: State, start: tuple[float, float, float]) -> None:
-    """Put the ellipse at rest into a developed wake."""
+    """Place the ellipse at rest in a developed wake."""
     simulation, state = task.simulation, dict(wake)
     for name, array in wake.items():
         if name.startswith("body_"):
@@ -157,7 +157,7 @@ def put(task: DCylinderWake, index: int, wake: State, start: tuple[float, float,
 
 
 def held(cells: int, period: float) -> dict[str, float]:
-    """Return force and torque on an ellipse that is held along the stream in the wake."""
+    """Return the force and torque on an ellipse fixed in the wake, aligned with the stream."""
     place = CYLINDER[0] + HELD[0], CYLINDER[1] + HELD[1]
     sim = flow(cells, Ellipse(major=1.0, aspect=ASPECT_RATIO, center=place))
     disturb_wake(sim)
@@ -175,14 +175,14 @@ def held(cells: int, period: float) -> dict[str, float]:
 
 
 def actions_of(kind: str) -> FloatArray:
-    """Return the actions (ACTIONS, 3) that every free ellipse takes."""
+    """Return the actions of every free ellipse, shape (ACTIONS, 3)."""
     if kind == "none":
         return np.zeros((ACTIONS, 3))
     return np.random.default_rng(SEED).uniform(-0.4, 0.4, (ACTIONS, 3))
 
 
 def free(cells: int, wakes: list[State], kind: str) -> dict[str, Any]:
-    """Return the trajectories (starts x phases, actions + 1, 3) under the same actions, and the torque of the flow."""
+    """Return the trajectories of free ellipses, shape (starts x phases, actions + 1, 3), and the torque of the flow."""
     places = [(wake, start) for start in STARTS for wake in wakes]
     task = DCylinderWake(options_of(cells), len(places))
     simulation, everyone = task.simulation, np.ones(len(places), bool)
@@ -207,7 +207,7 @@ def free(cells: int, wakes: list[State], kind: str) -> dict[str, Any]:
 
 
 def study(cells: int) -> dict[str, Any]:
-    """Return everything that is done at a resolution."""
+    """Return the complete study at a resolution."""
     alone, wakes = developed(cells)
     return {
         "cells_per_diameter": cells,
@@ -221,7 +221,7 @@ def study(cells: int) -> dict[str, Any]:
 
 
 def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
-    """Return task and policy, acting with its mean, of a run folder or of the folder of a training of figure 6."""
+    """Return the task, its options and a controller with the mean action, from a run or a training of figure 6."""
     if not (place / "settings.json").exists():
         folder = RunFolder.find(place)
         config = folder.config()
@@ -240,10 +240,10 @@ def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
 def evaluate_policy(
     name: str, place: Path, cells: Iterable[int], starts: str, episodes: int, results: Path
 ) -> None:
-    """Evaluate the mean of a policy at every resolution that the results lack."""
+    """Evaluate the mean action of a policy at every missing resolution."""
     env, env_options, controller = agent_of(place)
     known = {row["name"] for row in read(results)}
-    # now, for the first result changes the working tree
+    # recorded now, because the first result changes the working tree
     origin = provenance() | {"machine": machine()}
     for count in cells:
         if f"{name}/{count}" in known:
@@ -267,7 +267,7 @@ def evaluate_policy(
 def distances(
     found: dict[str, Any], finest: dict[str, Any], kind: str, column: slice = slice(0, 2)
 ) -> FloatArray:
-    """Return how far the bodies are from those of the finest flow after each action: the median, in D or rad."""
+    """Return the median distance, in D or rad, of the bodies from those in the finest flow after each action."""
     ours, theirs = (np.array(each["free"][kind]["path"])[..., column] for each in (found, finest))
     apart = ours - theirs
     if column.start == 2:
@@ -276,10 +276,10 @@ def distances(
 
 
 def table(studies: list[dict[str, Any]]) -> str:
-    """Return the table of the page, in Markdown."""
+    """Return the Markdown table of the page."""
     lines = [
-        "| cells per D | ellipse, cells thick | C_D of O | rms C_L | period | deficit | rms v | fixed: F_x | rms F_y | "
-        "rms torque | apart after 1, 2, 4 actions | with actions |",
+        "| cells per D | thickness of the ellipse, cells | C_D | rms C_L | period | wake deficit | rms v | "
+        "fixed: F_x | fixed: rms F_y | fixed: rms torque | distance, no control | distance, random actions |",
         "| --: " * 12 + "|",
     ]
     at = int(np.argmin(abs(BEHIND - HELD[0])))
@@ -302,7 +302,7 @@ def table(studies: list[dict[str, Any]]) -> str:
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
-    """Draw the wakes, the distances from the finest flow, and one trajectory."""
+    """Plot the wakes, the distances from the finest flow, and one trajectory."""
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 3)
@@ -346,14 +346,14 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
 
 
 def of_policies(results: Path) -> Path:
-    """Return the file that has the policies at each resolution, beside that of the flows."""
+    """Return the file of the policies' evaluations, next to that of the flows."""
     return results.with_stem(f"{results.stem}_policies")
 
 
 def table_of_policies(policies: Path) -> str:
-    """Return how each policy fares at each resolution, in Markdown."""
+    """Return a Markdown table of the evaluation of each policy at each resolution."""
     lines = [
-        "| policy | trained at | evaluated at | episodes | survival | return | length |",
+        "| policy | trained at | evaluated at | episodes | survival rate | return | episode length |",
         "| --- |" + " --: |" * 6,
     ]
     rows = {
@@ -373,7 +373,7 @@ def table_of_policies(policies: Path) -> str:
 
 
 def write_page(results: Path, page: Path, picture: Path) -> None:
-    """Put the tables between the marks of the page, and draw the picture."""
+    """Fill in the tables of the page and plot the picture."""
     studies = sorted(read(results), key=lambda found: found["cells_per_diameter"])
     fill_in(page, "physics/resolution", "table", table(studies))
     fill_in(page, "physics/resolution", "policies", table_of_policies(of_policies(results)))
@@ -384,7 +384,7 @@ def write_page(results: Path, page: Path, picture: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command", choices=["run", "evaluate", "page"])
     parser.add_argument("runs", nargs="*", metavar="NAME=RUN", help="policies to evaluate")
@@ -400,7 +400,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Do what is missing."""
+    """Run the command."""
     options = parse()
     if options.command == "evaluate":
         for name, _, run in (word.partition("=") for word in options.runs):

@@ -1,14 +1,14 @@
-"""Lay siege to runs for up to twenty minutes, and audit what their learners hold.
+"""Inject faults into runs for up to twenty minutes, and audit the learners' experience.
 
     make chaos
     python benchmarks/service/chaos.py --seconds 300 --seed 5 --parts messages everything
-    python benchmarks/service/chaos.py --page  # only write docs/studies/chaos.md again from the results that are there
+    python benchmarks/service/chaos.py --page  # only rewrite docs/studies/chaos.md from the stored results
 
-Each part is one run of the oracle environment, whose journals say which steps returned. It is killed, stopped and cut
-off as the part says, resumed whenever it died, and finished in peace; then memory and journals are compared, and the
-ratio of environment to gradient steps is checked. Writes benchmarks/results/coupling/chaos.json and the tables of
-docs/studies/chaos.md; the exit code says whether anything was lost, doubled or otherwise wrong. The folder of a part
-that failed is kept.
+Each part is one run of the oracle environment, whose journals record which steps returned. The run is killed, stopped
+and disconnected as the part specifies, resumed whenever it dies, and finally completed without faults; then the replay
+memory is compared with the journals, and the ratio of environment to gradient steps is checked. Writes
+benchmarks/results/coupling/chaos.json and the tables of docs/studies/chaos.md; the exit code is 1 if anything was lost,
+doubled or otherwise wrong. The folder of a failed part is kept.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from siege import Siege, SiegeError  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "coupling", ROOT / "docs" / "studies" / "chaos.md"
-FINISH = 20.0  # seconds that the end of a part takes, about
-MEMORY = 2**20  # steps; no part does as many
+FINISH = 20.0  # approximate seconds that the end of a part takes
+MEMORY = 2**20  # steps; more than any part takes
 
 
 def processes(siege: Siege, seconds: float) -> None:
@@ -54,7 +54,7 @@ def points(siege: Siege, seconds: float) -> None:
             if point == "learner.replaying":
                 siege.start()
                 siege.wait_steps(300)
-                time.sleep(0.5)  # the last checkpoint is some records ago
+                time.sleep(0.5)  # so that some records follow the last checkpoint
                 siege.kill_learner()
             most = {
                 "learner.replaying": 5,
@@ -120,7 +120,7 @@ BY_HAND = {
     "workers": SINGLE["workers"] | {"launcher": "none"},
     "env_options": SINGLE["env_options"],
 }
-# what stands in between reads messages, and makes some of its own
+# the proxy reads messages and creates its own, so they must not be encrypted
 UNENCRYPTED = SINGLE | {"workers": SINGLE["workers"] | {"curve": "never"}}
 NO_OUTBOX = {"workers": SINGLE["workers"] | {"outbox": False}, "env_options": SINGLE["env_options"]}
 FSYNC = {
@@ -139,14 +139,14 @@ PARTS: dict[str, tuple[Any, dict[str, Any], float]] = {
     "connections": (connections, SINGLE, 3.0),
     "no_outbox": (processes, NO_OUTBOX, 1.5),
 }
-"""What is done, the settings of the run, and the share of the time."""
+"""Function of each part, settings of its run, and its share of the time."""
 
 OTHERWISE = {"restarts": ["workers.processes=3"]}
-"""What the last start of a part changes: here the agents are split among other workers."""
+"""Overrides for the last start of a part; here the agents are split among a different number of workers."""
 
 
 def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
-    """Do one part; returns its row."""
+    """Run one part and return its row."""
     do, settings, _ = PARTS[name]
     folder = Path(tempfile.mkdtemp(prefix=f"flowsim-chaos-{name}-"))
     siege, began = Siege(folder, seed, memory=MEMORY, **settings), time.monotonic()
@@ -175,7 +175,7 @@ def carry_out(name: str, seconds: float, seed: int) -> dict[str, Any]:
 
 
 def kinds(done: dict[str, int]) -> Counter[str]:
-    """Sum up what was done to a run by the kinds of the table."""
+    """Return the number of faults injected into a run, by kind of the table."""
     died = {
         key.removeprefix("died_at_"): count
         for key, count in done.items()
@@ -201,12 +201,11 @@ def kinds(done: dict[str, int]) -> Counter[str]:
 
 
 def chaos_table(report: dict[str, Any]) -> str:
-    """Return the table of a campaign in Markdown, with what it was made by."""
-    died = "killed: workers, learner, all at once"
+    """Return the Markdown table of a campaign, with its seed, machine and commit."""
     columns = [
         "part",
-        died,
-        "besides",
+        "kills of workers, learner, all at once",
+        "other faults",
         "resumes",
         "steps checked",
         "lost",
@@ -247,19 +246,19 @@ def chaos_table(report: dict[str, Any]) -> str:
 
 
 def soak_table(report: dict[str, Any]) -> str:
-    """Return the table of a soak in Markdown, with what it was made by."""
+    """Return the Markdown table of a soak, with its size and commit."""
     learner, worker, units = (
         report["rise_of_learner"],
         report["largest_rise_of_a_worker"],
         {"memory": 1e-6},
     )
     lines = [
-        "| rise of the fitted line | learner | largest of a worker | allowed |",
+        "| rise of the fitted line | learner | largest of the workers | allowed |",
         "| --- | --: | --: | --: |",
     ]
     for key, allowed in report["allowed_rise"].items():
         numbers = (number * units.get(key, 1.0) for number in (learner[key], worker[key], allowed))
-        name = f"{key} / MB" if key == "memory" else key
+        name = f"{key}, MB" if key == "memory" else key
         cells = " | ".join(f"{round(number, 2) + 0.0:.2f}" for number in numbers)
         lines.append(f"| {name} | {cells} |")
     done = f"{report['workers']} workers, {report['seconds'] / 60:.0f} minutes, {report['environment_steps']} steps"
@@ -268,7 +267,7 @@ def soak_table(report: dict[str, Any]) -> str:
 
 
 def write_page(results: Path) -> None:
-    """Put the tables of the results that are there between their marks in docs/studies/chaos.md."""
+    """Fill in the tables of docs/studies/chaos.md from the stored results."""
     text = PAGE.read_text()
     for name, table in (("chaos", chaos_table), ("soak", soak_table)):
         if (file := results / f"{name}.json").exists():
@@ -281,7 +280,7 @@ def write_page(results: Path) -> None:
 
 
 def main() -> int:
-    """Carry out the parts and keep what came out."""
+    """Run the parts and store the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--seconds", type=float, default=1080.0, help="of all parts together, about"

@@ -1,16 +1,16 @@
-"""Honest workers of a learner while somebody opens a thousand connections a second to its port, on loopback.
+"""Measure a learner's workers while another process opens a thousand connections per second to its port, on loopback.
 
     python benchmarks/service/flood.py
     python benchmarks/service/flood.py --kinds noise --seconds 2 --rounds 2
     python benchmarks/service/flood.py --curve -o flood_curve.json
 
-A learner that costs nothing serves worker processes whose environment step sleeps for a few milliseconds. Phases take
-turns: quiet; the flood at a port of another process that accepts and closes, which tells what flooding costs this
-machine; the flood at the learner's port. Reported are the workers' rates as ratios to that of the quiet phases of the
-same run, the CPU seconds of the learner's process for a second of the phase, split into the thread that serves and
-those of ZeroMQ, and what of the flood reached Python. The kinds of connections are those of flooder.py.
+A learner without computation serves worker processes whose environment step sleeps for a few milliseconds. Phases
+alternate: quiet; a flood at the port of another process that accepts and closes, which measures the cost of flooding on
+this machine; a flood at the learner's port. The report has the workers' rates relative to the quiet phases of the same
+run, the learner process's CPU seconds per second of the phase, split into the serving thread and those of ZeroMQ, and
+how much of the flood reached Python. The kinds of connections are those of flooder.py.
 
-The flood ends by itself: `--seconds` for each phase, with at most 1,000 connections a second.
+The flood is limited to `--seconds` per phase and 1,000 connections per second.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from coupling.wire.connection import Connection, task_hash, write_connection
 from coupling.wire.security import Keys
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("noise", "silence", "greeting", "frames")  # of flooder.py
+KINDS = ("noise", "silence", "greeting", "frames")  # defined in flooder.py
 TASK = "coupling.bench.service:flowsim/Null-v0"
 
 
 class Service:
-    """A learner that costs nothing, with worker processes."""
+    """A learner without computation, with worker processes."""
 
     def __init__(self, folder: Path, workers: int, step_seconds: float, keys: Keys | None) -> None:
         options = {"step_seconds": step_seconds}
@@ -62,7 +62,7 @@ class Service:
         self.deaths: list[str] = []
 
     def serve(self, seconds: float) -> dict[str, Any]:
-        """Serve for a while; returns rates and costs per second."""
+        """Serve for a number of seconds and return rates and costs per second."""
         before = self.counted()
         threads, began = (time.thread_time(), time.process_time()), time.perf_counter()
         slots = range(len(self.server.exchange.agent_steps))
@@ -88,7 +88,7 @@ class Service:
         } | {key: after[key] - before[key] for key in ("refused", "violations", "unheard")}
 
     def counted(self) -> dict[str, int]:
-        """Return what was counted so far."""
+        """Return the counters so far."""
         server = self.server
         return {
             "steps": server.counts.round_trips,
@@ -98,7 +98,7 @@ class Service:
         }
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers and close the server."""
         self.server.close("the measurement is over")
         self.launcher.stop()
         self.log.close()
@@ -107,25 +107,25 @@ class Service:
 def phase(
     service: Service, helper: subprocess.Popen[str], seconds: float, order: str
 ) -> dict[str, Any]:
-    """Serve, with a flood as ordered unless the order is empty."""
+    """Serve for a phase, with a flood unless the order is empty."""
     if not order:
         return service.serve(seconds)
     assert helper.stdin
     print(order, seconds + 1, file=helper.stdin, flush=True)
-    service.serve(0.5)  # it begins
+    service.serve(0.5)  # until the flood has begun
     row = service.serve(seconds)
-    service.serve(1.0)  # it ends, and what it left behind is cleared away
+    service.serve(1.0)  # until the flood has ended and its connections are cleaned up
     return row | {"flood": json.loads(answer_of(helper))}
 
 
 def answer_of(helper: subprocess.Popen[str]) -> str:
-    """Return the next line that a helper says."""
+    """Return the next output line of a helper process."""
     assert helper.stdout
     return helper.stdout.readline()
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return, for each kind, medians over the rounds; the ratio of rates is to the quiet phase of the same round."""
+    """Return medians over the rounds for each kind; rates are also given relative to the quiet phase of the round."""
     names = list(dict.fromkeys(row["phase"] for row in rows))
     rounds = [rows[begin : begin + len(names)] for begin in range(0, len(rows), len(names))]
     table = {}
@@ -142,7 +142,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def arguments() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--rate", type=float, default=1000.0, help="connections a second")
@@ -165,7 +165,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure and write."""
+    """Measure and write the report."""
     options = arguments()
     rate, seconds = min(options.rate, 1000.0), min(options.seconds, 60.0)
     kinds = options.kinds.split(",")

@@ -1,12 +1,12 @@
-"""Opens connections to a port of this machine as an attacker would; the other half of flood.py.
+"""Open connections to a port of this machine as an attacker would; the helper process of flood.py.
 
-Nothing but the standard library is used, so that a process of it begins at once. Kinds of connections, each held open
-until there are 256 later ones:
+It uses only the standard library, so that it starts quickly. Kinds of connections, each held open until 256 later ones
+are open:
 
-    noise      128 random bytes
-    silence    nothing is said
-    greeting   ZeroMQ's greeting, then random bytes
-    frames     a whole handshake (NULL), then a message of random bytes
+    noise      sends 128 random bytes
+    silence    sends nothing
+    greeting   sends ZeroMQ's greeting, then random bytes
+    frames     does a complete handshake (NULL), then sends a message of random bytes
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ KINDS = ("noise", "silence", "greeting", "frames")
 HELD = 256  # connections that the flooder has open at once
 # ZMTP 3.0 (RFC 23)
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
-AFTER = 32  # later connections, a message is sent over one that shook hands
-LONGEST, FASTEST = 60.0, 1000.0  # seconds and connections a second, whatever is asked for
+AFTER = 32  # number of later connections after which a message is sent over one that has done its handshake
+LONGEST, FASTEST = 60.0, 1000.0  # upper limits of seconds and of connections per second
 
 
 def said(kind: str) -> bytes:
-    """Return what a connection of this kind says at once."""
+    """Return the bytes that a connection of this kind sends at once."""
     if kind == "frames":
         ready = b"\x05READY" + b"\x0bSocket-Type" + len(b"DEALER").to_bytes(4, "big") + b"DEALER"
         return GREETING + b"\x04" + bytes([len(ready)]) + ready
@@ -41,20 +41,20 @@ def said(kind: str) -> bytes:
 
 
 def say(peer: socket.socket, words: bytes) -> bool:
-    """Say it, unless the connection does not stand."""
+    """Send bytes and return whether they were sent; False if the connection is not established."""
     try:
         return peer.send(words) == len(words) > 0
-    except OSError:  # not yet, or no longer
+    except OSError:  # not connected yet, or no longer
         return False
 
 
 def flood(address: tuple[str, int], kind: str, rate: float, seconds: float) -> dict[str, int]:
-    """Ask for connections at this rate without waiting for any, and hold the latest.
+    """Open connections at a rate without waiting for them to be established, and hold the latest ones.
 
     Returns
     -------
     dict
-        How many were asked for, and over how many of them something could be said.
+        ``asked``, the number of connections requested, and ``heard``, the number over which bytes could be sent.
     """
     held: deque[socket.socket] = deque()
     asked = heard = 0
@@ -66,10 +66,10 @@ def flood(address: tuple[str, int], kind: str, rate: float, seconds: float) -> d
         asked += 1
         peer = socket.socket()
         peer.setblocking(False)
-        peer.connect_ex(address)  # at loopback it stands at once, or is kept out
+        peer.connect_ex(address)  # on loopback it is established at once, or refused
         held.append(peer)
         heard += say(peer, said(kind))
-        if kind == "frames" and len(held) > AFTER:  # the handshake has two sides
+        if kind == "frames" and len(held) > AFTER:  # the peer must answer the handshake first
             say(held[-AFTER], b"\x00\x80" + secrets.token_bytes(128))
         if len(held) > HELD:
             held.popleft().close()
@@ -79,7 +79,7 @@ def flood(address: tuple[str, int], kind: str, rate: float, seconds: float) -> d
 
 
 def flooder() -> None:
-    """Flood as each line of the standard input says, and answer with a line; end with it."""
+    """Flood as specified by each line of standard input and print a line with the result; stop at end of input."""
     print("ready", flush=True)
     for line in sys.stdin:
         port, kind, rate, seconds = line.split()
@@ -90,7 +90,7 @@ def flooder() -> None:
 
 
 def decoy() -> None:
-    """Accept connections and close them, until the standard input ends; says its port first."""
+    """Print a port, then accept connections to it and close them until standard input ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
     listener.settimeout(0.1)
     print(listener.getsockname()[1], flush=True)

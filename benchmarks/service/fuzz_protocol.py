@@ -1,18 +1,18 @@
-"""Hostile frames, through the decoder and through a real server by real sockets.
+"""Fuzz the protocol: send malformed frames through the decoder, and to a real server over real sockets.
 
-    python benchmarks/service/fuzz_protocol.py  # a million frames, 50,000 of them by sockets
+    python benchmarks/service/fuzz_protocol.py  # a million frames, 50,000 of them over sockets
     python benchmarks/service/fuzz_protocol.py --frames 20000 --by-sockets 2000
 
 Valid frames of all kinds, of protocol 1.0 and 1.1, of environments with one agent and with several, are changed at
-random places, fields and lengths, half of them with the right checksum, so that only what is behind it can refuse them.
-Fails when anything but a counted rejection happens, when a refused frame is not answered by exactly one REJECT or ERROR
-(but for repetitions, whose bodies are not read again), when the learner is told a number that stood in no valid frame,
-when an honest worker is not served any more, or when the process grows without end. Half of the frames that go by
-sockets attack a run with one agent in an environment, half one with several. Writes
+random positions, fields and lengths. Half of them get a correct checksum, so that only later checks can reject them.
+The test fails if anything other than a counted rejection happens, if a refused frame is not answered by exactly one
+REJECT or ERROR (except for repetitions, whose bodies are not read again), if the learner receives a number that was in
+no valid frame, if a regular worker is no longer served, or if the process keeps growing. Half of the frames sent over
+sockets attack a run with one agent per environment, the other half one with several. Writes
 benchmarks/results/coupling/fuzz.json: rejections by reason, machine, versions and commit.
 
-Frames, their changes, the learner by hand and both trials are in one file: a new kind of change is classified where
-it is made.
+Frames, their mutations, the recording learner and both tests are in one file, so that a new kind of mutation is
+classified where it is made.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from rl_agent.rollout.open_episodes import Decision
 RESULT = Path(__file__).resolve().parents[1] / "results" / "coupling" / "fuzz.json"
 WORKERS, ENVIRONMENTS, SIZE, ACTIONS = 4, 2, 3, 3
 AGENTS = (1, 3)
-"""Agents in an environment, of the runs that are attacked."""
+"""Agents per environment of the attacked runs."""
 SERVERS = ("server", "server_of_several_agents")
-"""What the results of these runs are called."""
+"""Names of the results of these runs."""
 AT_ONCE = 32
-"""Attackers that are connected at the same time; each sends one frame."""
+"""Number of attackers connected at the same time; each sends one frame."""
 WAIT = 10.0
-"""Seconds to wait for an answer that has to come."""
+"""Seconds to wait for a required answer."""
 LARGEST_GROWTH = 300.0
-"""MiB by which the server's process may grow."""
+"""Largest allowed growth of the server's process, in MiB."""
 
 # --- changed frames ---------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ ODD_FLOATS = (NAN, INFINITE, -INFINITE, 3.4e38, -3.4e38, 1e39, 1e308, 1e-45, -0.
 
 
 def mended(frame: bytes) -> bytes:
-    """Return the frame with the length and checksum that belong to it."""
+    """Return the frame with corrected length and checksum."""
     if len(frame) < HEADER_SIZE:
         return frame
     head = frame[:8] + struct.pack("<II", len(frame) - HEADER_SIZE, 0) + frame[16:]
@@ -134,7 +134,7 @@ def mended(frame: bytes) -> bytes:
 
 
 def changed(rng: random.Random, frame: bytes) -> bytes:
-    """Change a valid frame in one to three ways, and mend its checksum half of the time."""
+    """Apply one to three mutations to a valid frame, and correct its length and checksum half of the time."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         frame = rng.choice(CHANGES)(rng, frame)
     return mended(frame) if rng.random() < 0.5 else frame
@@ -152,7 +152,7 @@ def _cut(rng: random.Random, frame: bytes) -> bytes:
 
 
 def _splice(rng: random.Random, frame: bytes) -> bytes:
-    """Double, drop or insert a piece."""
+    """Duplicate or drop a piece of the frame, or replace it with random bytes."""
     a, b = sorted((rng.randrange(len(frame) + 1), rng.randrange(len(frame) + 1)))
     return (
         frame[:a]
@@ -169,7 +169,7 @@ def _header_field(rng: random.Random, frame: bytes) -> bytes:
 
 
 def _map_value(rng: random.Random, frame: bytes) -> bytes:
-    """Put an odd value instead of one in a map, or add or drop a key."""
+    """Replace a value of a map with an unusual one, or add or drop a key."""
     try:
         content = msgspec.msgpack.decode(frame[HEADER_SIZE:])
     except (ValueError, RecursionError):
@@ -185,7 +185,7 @@ def _map_value(rng: random.Random, frame: bytes) -> bytes:
 
 
 def _number(rng: random.Random, frame: bytes) -> bytes:
-    """Put an odd float into the body."""
+    """Write an unusual float into the body."""
     layout = rng.choice(("<f", "<d"))
     size = struct.calcsize(layout)
     if len(frame) < HEADER_SIZE + size:
@@ -199,7 +199,7 @@ def _number(rng: random.Random, frame: bytes) -> bytes:
 
 
 def _status(rng: random.Random, frame: bytes) -> bytes:
-    """Put another status at the end, where STEP has them."""
+    """Replace the last byte, which is a status in a STEP frame."""
     return frame[:-1] + bytes([rng.randrange(256)]) if len(frame) > HEADER_SIZE else frame
 
 
@@ -233,7 +233,7 @@ CHANGES = (
 
 
 class Numbers:
-    """Floats that occur once each, so that it can be told which frame one came in."""
+    """Source of unique floats, so that each one identifies the frame that contained it."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -242,31 +242,31 @@ class Numbers:
         """Return f32 (*shape, SIZE)."""
         count = math.prod(shape) * SIZE
         values = np.arange(self._next, self._next + count, dtype="<f4")
-        self._next = (self._next + count) % 2**24  # exact in f32
+        self._next = (self._next + count) % 2**24  # up to here integers are exact in f32
         return values.reshape(*shape, SIZE)
 
 
 class Form(NamedTuple):
-    """How a worker speaks: agents in its environments, and the minor version of the protocol."""
+    """Form of a worker's messages: agents per environment, and the minor version of the protocol."""
 
     agents: int
     minor: int
 
     @property
     def axis(self) -> tuple[int, ...]:
-        """The axis of agents, which arrays of version 1.1 have."""
+        """Shape of the agent axis, which arrays of version 1.1 have."""
         return (self.agents,) if self.minor else ()
 
 
 def any_form(rng: random.Random, agents: int) -> Form:
-    """Return a form in which such a worker may speak: several agents need version 1.1."""
+    """Return a random valid form for a number of agents: several agents require version 1.1."""
     return Form(agents, 1 if agents > 1 else rng.randrange(2))
 
 
 def valid_frames(
     rng: random.Random, numbers: Numbers, session: int, sequence: int, form: Form
 ) -> dict[Kind, bytes]:
-    """Return a valid frame of each kind, of a worker at this point of its session."""
+    """Return a valid frame of each kind for a worker at this point of its session."""
     rows = numbers.rows(ENVIRONMENTS, *form.axis)
     ended = np.array([rng.random() < 0.2 for _ in range(ENVIRONMENTS)])
     no, final = np.zeros(ENVIRONMENTS, bool), numbers.rows(int(ended.sum()), *form.axis)
@@ -315,7 +315,7 @@ def valid_frames(
 
 
 def hello(rng: random.Random, form: Form, slot: int, recovered: bytes = b"") -> Hello:
-    """Return what a new process of a worker says."""
+    """Return the HELLO of a new worker process."""
     bounds = [-1.0] * ACTIONS, [1.0] * ACTIONS
     return Hello(
         (1, 1),
@@ -333,7 +333,7 @@ def hello(rng: random.Random, form: Form, slot: int, recovered: bytes = b"") -> 
 
 
 def read(frame: bytes, agents: int) -> Any:
-    """Decode a frame of a run with so many agents in an environment, to its last field."""
+    """Decode a frame completely, for a run with ``agents`` agents per environment."""
     header, body = protocol.decode(frame)
     if mended(frame) != frame:
         raise SystemExit(f"a frame with a wrong length or checksum was accepted: {frame.hex()}")
@@ -348,7 +348,7 @@ def read(frame: bytes, agents: int) -> Any:
 
 
 def reason_of(sentence: str) -> str:
-    """Return a rejection's sentence without what differs from frame to frame."""
+    """Return a rejection's message without the parts that differ from frame to frame."""
     sentence = re.sub(
         r"begins with b.*, not with", "begins with …, not with", sentence, flags=re.DOTALL
     )
@@ -367,7 +367,7 @@ def reason_of(sentence: str) -> str:
 
 
 def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
-    """Send frames through the decoder; anything but a value or a ProtocolError ends the script."""
+    """Send frames through the decoder; any exception other than ProtocolError ends the script."""
     numbers, reasons, valid = Numbers(), Counter[str](), Counter[str]()
     frames: list[bytes] = []
     began = time.perf_counter()
@@ -399,7 +399,7 @@ def fuzz_decoder(rng: random.Random, count: int) -> dict[str, Any]:
 
 
 class Recorder(NullLearner):
-    """A learner that keeps nothing but the rows that it is told, and answers zeros."""
+    """A learner that only records the rows it receives, and returns zero actions."""
 
     def __init__(self, agents: int) -> None:
         super().__init__()
@@ -407,14 +407,14 @@ class Recorder(NullLearner):
         self._agents = agents
 
     def decide(self, agents: np.ndarray) -> Decision:
-        """Decide for zeros, with an axis of agents where there are several."""
+        """Return zero actions, with an agent axis if there are several agents."""
         if self._agents == 1:
             return super().decide(agents)
         zeros = np.zeros((len(agents), self._agents, ACTIONS), np.float32)
         return replace(super().decide(agents), action=zeros)
 
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
-        """Keep the rows."""
+        """Record the rows."""
         self._note(observations.reshape(-1, SIZE))
 
     def observe(
@@ -426,7 +426,7 @@ class Recorder(NullLearner):
         observations: np.ndarray,
         agent_ended: np.ndarray | None = None,
     ) -> None:
-        """Keep the rows and rewards."""
+        """Record the rows and rewards."""
         self._note(observations.reshape(-1, SIZE))
         self._note(np.asarray(rewards, "<f8").reshape(-1))
         super().observe(agents, rewards, terminated, truncated, observations)
@@ -438,7 +438,7 @@ class Recorder(NullLearner):
 
 
 class Siege:
-    """An honest worker in each place, and attackers who know its session."""
+    """A server with regular workers in its slots, and attackers that know their sessions."""
 
     def __init__(self, rng: random.Random, folder: Path, agents: int) -> None:
         self._rng, self._numbers, self._agents = rng, Numbers(), agents
@@ -452,8 +452,8 @@ class Siege:
         self.server = Server(self.learner, "tcp://127.0.0.1:*", terms, 2**62, log)
         self.context = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, 4096)
-        self.said: set[bytes] = set()  # rows that stood in a valid frame
-        # what the next process of a worker claims to have recovered
+        self.said: set[bytes] = set()  # rows that were in a valid frame
+        # frame that the next process of a worker claims to have recovered, by slot
         self._left: dict[int, bytes] = {}
         self.reasons: Counter[str] = Counter()
         self.sent = self.refused = self.valid = self.contested = self.lives = (
@@ -461,20 +461,20 @@ class Siege:
         ) = 0
 
     def turn(self) -> None:
-        """Serve, and give up who is silent, as a run does."""
+        """Serve for one turn and drop silent workers, as a run does."""
         self.server.turn(0.001)
         for slot, _ in self.server.liveness.lost():
             self.server.liveness.drop(slot)
 
     def dealer(self) -> zmq.Socket[bytes]:
-        """Connect once more."""
+        """Return a new connection to the server."""
         socket = self.context.socket(zmq.DEALER)
         socket.linger = 0
         socket.connect(self.server.endpoint)
         return socket
 
     def note(self, frame: bytes) -> bool:
-        """Note the rows of a frame if it is valid; return whether it is."""
+        """Record the rows of a frame if it is valid; return whether it is."""
         try:
             body = read(frame, self._agents)
         except ProtocolError:
@@ -493,11 +493,11 @@ class Siege:
         return True
 
     def ask(self, socket: zmq.Socket[bytes], frame: bytes, wanted: Kind) -> Header:
-        """Send a frame of an honest worker and wait for the answer that it must get."""
+        """Send a frame of a regular worker and wait for the required answer."""
         self.note(frame)
         until, again = time.monotonic() + WAIT, 0.0
         while time.monotonic() < until:
-            if time.monotonic() > again:  # as a worker does
+            if time.monotonic() > again:  # resend, as a worker does
                 socket.send(frame)
                 again = time.monotonic() + 1.0
             self.turn()
@@ -508,7 +508,7 @@ class Siege:
         raise SystemExit(f"an honest worker got no {wanted.name} within {WAIT:g} s")
 
     def live(self) -> None:
-        """Join instead of the worker before, step under attack, and leave with something in the outbox."""
+        """Join in place of the previous worker, step while under attack, and leave with a frame in the outbox."""
         slot, form = self._rng.randrange(WORKERS), any_form(self._rng, self._agents)
         with self.dealer() as socket:
             greeting = hello(self._rng, form, slot, recovered=self._left.pop(slot, b""))
@@ -522,16 +522,16 @@ class Siege:
                 valid += self.attack(session, sequence)
             self._harvest(valid, None)
             socket.send(protocol.encode_control(protocol.Goodbye("done"), session=session))
-            # so it has arrived
+            # the reply shows that the GOODBYE has arrived
             self.ask(socket, protocol.encode_control(protocol.Status()), Kind.STATUS_REPLY)
             last = valid_frames(self._rng, self._numbers, session, sequence + 1, form)
-            # anything else is refused with the HELLO that brings it
+            # only STEP and RESET may be recovered: a HELLO with any other frame is refused
             self._left[slot] = self._rng.choice((last[Kind.STEP], last[Kind.RESET]))
 
     def attack(self, session: int, sequence: int) -> list[bytes]:
-        """Send changed frames, each over a connection of its own; return those that are valid still.
+        """Send mutated frames, each over its own connection; return those that are still valid.
 
-        They come at the end of the session: the server may take one in as the worker's next message.
+        Valid ones are sent at the end of the session, because the server may accept one as the worker's next message.
         """
         valid: list[bytes] = []
         invalid: list[bytes] = []
@@ -559,7 +559,7 @@ class Siege:
         return valid
 
     def _harvest(self, frames: list[bytes], owed: list[int] | None) -> None:
-        """Send frames and count the refusals by reason; check how many each gets if that is known."""
+        """Send frames and count the refusals by reason; check the number of refusals of each frame if it is known."""
         sockets = [self.dealer() for _ in frames]
         for socket, frame in zip(sockets, frames, strict=True):
             socket.send(frame)
@@ -592,7 +592,7 @@ class Siege:
 
 
 def fate(frame: bytes, session: int, sequence: int) -> str:
-    """Return what a server must do with an invalid frame while this session is at this message, which is answered."""
+    """Return how a server must classify an invalid frame, given the session and its last answered message."""
     try:
         header, _ = protocol.decode(frame)
     except ProtocolError:
@@ -610,15 +610,15 @@ def fate(frame: bytes, session: int, sequence: int) -> str:
 
 
 def memory() -> float:
-    """Return the MiB that this process holds."""
+    """Return the resident memory of this process in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def fuzz_server(rng: random.Random, count: int, agents: int) -> dict[str, Any]:
-    """Send frames to a real server by real sockets, between the messages of honest workers.
+    """Send frames to a real server over real sockets, between the messages of regular workers.
 
-    ``agents`` are in each environment of its run.
+    ``agents`` is the number of agents per environment of its run.
     """
     with tempfile.TemporaryDirectory(prefix="flowsim-fuzz-") as folder:
         siege = Siege(rng, Path(folder), agents)
@@ -632,7 +632,7 @@ def fuzz_server(rng: random.Random, count: int, agents: int) -> dict[str, Any]:
                     f"the learner was told {len(invented)} numbers that stood in no valid frame"
                 )
             if not first and siege.sent > count // 10:
-                first = memory()  # what is filled once is filled by now
+                first = memory()  # caches and buffers are full by now
             grown = memory() - first if first else 0.0
             if grown > LARGEST_GROWTH:
                 raise SystemExit(f"the process grew by {grown:.0f} MiB")
@@ -641,7 +641,7 @@ def fuzz_server(rng: random.Random, count: int, agents: int) -> dict[str, Any]:
                 print(
                     f"server: {siege.sent} of {count} frames, {told - began:.0f} s", file=sys.stderr
                 )
-        siege.live()  # an honest worker is served to the end
+        siege.live()  # a regular worker is still served
         result = {
             "frames": siege.sent,
             "connections": siege.sent + siege.lives,

@@ -1,11 +1,11 @@
-"""Run 24 workers for half an hour and see whether memory, descriptors and threads stay flat.
+"""Run 24 workers for half an hour and check that memory, descriptors and threads do not grow.
 
     python benchmarks/service/soak.py
     python benchmarks/service/soak.py --seconds 60 --workers 4
 
-Every process of the run is sampled with psutil; a straight line is fitted to each curve after a tenth of the time, in
-which caches and buffers fill. Flat means: the line rises by less than the limits below. Writes soak.json with fits and
-curves into benchmarks/results/coupling/, and docs/studies/images/soak.png.
+Every process of the run is sampled with psutil. A straight line is fitted to each curve after the first tenth of the
+time, during which caches and buffers fill; the line must rise by less than the limits below. Writes soak.json with fits
+and curves into benchmarks/results/coupling/, and docs/studies/images/soak.png.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from coupling.origin import machine, provenance
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "coupling"
 RISE = {"memory": 5e6, "descriptors": 1.0, "threads": 1.0}
-"""By how much the fitted line of a process may rise over the whole time: bytes, descriptors, threads."""
+"""Largest allowed rise of the fitted line of a process over the fitted time: bytes, descriptors, threads."""
 
 
 def preset(workers: int, step_seconds: float) -> dict[str, Any]:
-    """Return a run whose replay memory is full before the fit begins, so that nothing has a reason to grow."""
+    """Return the settings of a run whose replay memory is full before the fit begins, so that nothing should grow."""
     return {
         "env": "oracle:test/Oracle-v0",
         "env_options": {"step_seconds": step_seconds},
@@ -57,7 +57,7 @@ def preset(workers: int, step_seconds: float) -> dict[str, Any]:
 
 
 def sample(process: psutil.Process) -> tuple[int, int, int]:
-    """Return what a process has: unshared memory in bytes, descriptors, threads."""
+    """Return the unshared memory (bytes), descriptors and threads of a process."""
     memory = process.memory_full_info()
     return memory.uss, process.num_fds(), process.num_threads()
 
@@ -65,7 +65,7 @@ def sample(process: psutil.Process) -> tuple[int, int, int]:
 def soak(
     folder: Path, workers: int, seconds: float, every: float, step_seconds: float
 ) -> dict[str, Any]:
-    """Run and sample; returns the curves of each process and the status at the end."""
+    """Run and sample; return the curves of each process and the final status."""
     (folder / "preset.yaml").write_text(yaml.safe_dump(preset(workers, step_seconds)))
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]),
@@ -97,7 +97,7 @@ def soak(
 
 
 def wait_for_workers(learner: subprocess.Popen[bytes], folder: Path, workers: int) -> None:
-    """Wait until all workers are there and learning has begun."""
+    """Wait until all workers are connected and learning has begun."""
     until = time.monotonic() + 300
     status = folder / "runs" / "soak" / "status.json"
     while time.monotonic() < until:
@@ -112,7 +112,7 @@ def wait_for_workers(learner: subprocess.Popen[bytes], folder: Path, workers: in
 
 
 def rises(curve: list[tuple[float, int, int, int]]) -> dict[str, float]:
-    """Fit a line to each curve after its first tenth; returns by how much it rises from there to the end."""
+    """Fit a line to each curve after its first tenth; return its rise from there to the end."""
     time_, *columns = np.array(curve, float).T
     late = time_ >= 0.1 * time_[-1]
     span = time_[late][-1] - time_[late][0]
@@ -121,7 +121,7 @@ def rises(curve: list[tuple[float, int, int, int]]) -> dict[str, float]:
 
 
 def plot(curves: dict[str, list[tuple[float, int, int, int]]], file: Path) -> None:
-    """Draw memory and descriptors of the learner, and of all workers, over time."""
+    """Plot memory and descriptors of the learner and all workers over time."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 2.6), constrained_layout=True)
     for axis, column, scale, label in (
         (axes[0], 1, 1e6, "unshared memory / MB"),
@@ -144,7 +144,7 @@ def plot(curves: dict[str, list[tuple[float, int, int, int]]], file: Path) -> No
 
 
 def arguments() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--workers", type=int, default=24)
@@ -163,7 +163,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Soak, fit, plot; the exit code says whether all is flat."""
+    """Run the soak, fit and plot; return 1 if a curve rises beyond its limit."""
     options = arguments()
     kept = options.output / "soak.json"
     if options.draw:

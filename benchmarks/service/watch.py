@@ -1,11 +1,11 @@
-"""What `flowsim watch` costs the run that is watched: steps a second with and without, in one run.
+"""Measure the cost of `flowsim watch` for the watched run: steps per second with and without it, in one run.
 
     python benchmarks/service/watch.py                 # a minute, into benchmarks/results/watch.json
 
-A run of the wake with 24 agents is watched in turn: with the page open (state once, flow five times a second, drawn
-and sent), and with `flowsim watch` running but nobody who asks. Steps a second depend on what else the machine does,
-and the page itself is something else; the processor time of learner and workers a step depends on it less, and what a
-worker spends on a picture hardly.
+In a run of the wake with 24 agents, two phases alternate: the page is open (the state is requested once and the flow
+five times per second), or `flowsim watch` is running without requests. Steps per second depend on the other load of the
+machine, to which the page itself contributes; the processor time of learner and workers per step depends on it less,
+and the time that a worker spends on a picture hardly at all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PRESET, RESULT = "d_cylinder_wake/quick", Path("benchmarks/results/watch.json")
 
 
 def look(address: str, over: threading.Event, seen: list[int]) -> None:
-    """Ask as the page does, and count the pictures."""
+    """Send the requests of the page, and count the pictures."""
     rounds = 0
     while not over.wait(0.2):
         with contextlib.suppress(urllib.error.HTTPError):  # there is no picture yet
@@ -50,14 +50,14 @@ def look(address: str, over: threading.Event, seen: list[int]) -> None:
 
 
 def rates(folder: RunFolder, run: psutil.Process, seconds: float) -> dict[str, float]:
-    """Return the steps a second and the milliseconds of processor time a step of learner and workers, over a while."""
+    """Return steps per second, and processor milliseconds of learner and workers per step, over some seconds."""
 
     def status() -> tuple[int, float, float]:
         now = json.loads(folder.status.read_text())
         used = sum(sum(process.cpu_times()[:2]) for process in (run, *run.children(recursive=True)))
         return int(now["environment_steps"]), float(now["written"]), used
 
-    time.sleep(1.1)  # beyond what the last status tells of
+    time.sleep(1.1)  # until a status is written that lies within this phase
     before = status()
     while (after := status())[1] - before[1] < seconds:
         time.sleep(0.05)
@@ -69,7 +69,7 @@ def rates(folder: RunFolder, run: psutil.Process, seconds: float) -> dict[str, f
 
 
 def window_milliseconds(folder: Path, pictures: int = 200) -> float:
-    """Return the processor time that a worker spends on a picture, its file included."""
+    """Return the processor milliseconds that a worker spends on a picture, including writing its file."""
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     flows = gymnasium.make_vec(
         "cases:flowsim/DCylinderWake-v0", num_envs=12, vectorization_mode=mode
@@ -88,7 +88,7 @@ def window_milliseconds(folder: Path, pictures: int = 200) -> float:
 def measure(
     folder: RunFolder, run: psutil.Process, turns: int, seconds: float
 ) -> list[dict[str, Any]]:
-    """Watch in turn, and return the rates of each turn."""
+    """Alternate both phases and return the rates of each turn."""
     rows = []
     command = [sys.executable, "-m", "coupling.commands.cli", "watch", str(folder.path)]
     with subprocess.Popen(
@@ -104,16 +104,16 @@ def measure(
                 row: dict[str, Any] = {"watched": rates(folder, run, seconds)}
                 over.set()
                 looking.join()
-                time.sleep(FRESH)  # the worker takes the page for gone
+                time.sleep(FRESH)  # until the worker considers the page closed
                 rows.append(row | {"not": rates(folder, run, seconds), "pictures": seen[0]})
                 print(rows[-1], flush=True)
         finally:
             page.send_signal(signal.SIGINT)
-    return rows[1:]  # in the first the page loads what it draws with
+    return rows[1:]  # in the first turn, plotting libraries are loaded
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print and store the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=3.0)

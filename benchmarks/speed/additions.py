@@ -1,10 +1,10 @@
-"""What measuring, actuating and more physics add to a step, beside the same flow without them.
+"""Cost per step of measurements, actuators and additional physics, relative to the same flow without them.
 
     python benchmarks/speed/additions.py        # into benchmarks/results/bench/additions.json, and the page
     python benchmarks/speed/additions.py --page # only the table of docs/studies/speed.md
 
-Both flows are in one process, on one thread, and take short turns by processor time. The ratio is the median over the
-turns.
+Both flows run in one process on one thread, in short alternating turns, and their processor time is measured. The ratio
+is the median over the turns.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def with_jets() -> Simulation:
 
 
 def measured(begin: Callable[[Simulation], Any]) -> Callable[[], Simulation]:
-    """Return what makes the wake and begins to measure it."""
+    """Return a function that creates the wake and starts a measurement with ``begin``."""
 
     def make() -> Simulation:
         sim = wake()
@@ -74,7 +74,7 @@ def measured(begin: Callable[[Simulation], Any]) -> Callable[[], Simulation]:
 
 
 KEPT: list[Any] = []
-"""What measures must stay alive."""
+"""References that keep the measuring objects alive."""
 ADDITIONS: dict[str, Callable[[], Simulation]] = {
     "nothing, the same flow again": wake,
     "`Recorder`, forces in every step": measured(Recorder),
@@ -92,7 +92,7 @@ ADDITIONS: dict[str, Callable[[], Simulation]] = {
 
 
 def compare(make: Callable[[], Simulation]) -> list[list[float]]:
-    """Return processor seconds of a step without and with an addition, turn by turn."""
+    """Return the processor seconds per step without and with an addition, for each turn."""
     sims = wake(), make()
     for sim in sims:
         sim.advance_steps(STEPS)
@@ -108,11 +108,11 @@ def compare(make: Callable[[], Simulation]) -> list[list[float]]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return a row for each addition, in Markdown."""
+    """Return a Markdown table with a row for each addition."""
     lines = [
-        f"{CELLS[0]} x {CELLS[1]} cells, float32, one thread; {TURNS} turns of {STEPS} steps of either flow.",
+        f"{CELLS[0]} x {CELLS[1]} cells, float32, one thread; {TURNS} turns of {STEPS} steps of each flow.",
         "",
-        "| with | ms a step without | time of a step over that: median | quartiles |",
+        "| addition | ms per step without it | step time with it over that: median | quartiles |",
         "| --- | --: | --: | --- |",
     ]
     for name, turns in found["additions"].items():
@@ -124,7 +124,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--page", action="store_true", help="only write the table again")
     if not parser.parse_args().page:

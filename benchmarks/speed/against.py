@@ -1,14 +1,14 @@
-"""The benches of another commit beside those of this one, in turn, so that the machine is the same for both.
+"""Compare the benchmarks of another commit with those of this one, running them alternately on the same machine.
 
     git worktree add /tmp/before d51ad57
     python benchmarks/speed/against.py /tmp/before  # into benchmarks/results/against.json and docs/studies/speed.md
     python benchmarks/speed/against.py /tmp/before --only tasks --runs 5 -o /tmp/ratios.json
-    python benchmarks/speed/against.py --page       # only the table, from what is kept
+    python benchmarks/speed/against.py --page       # only the table, from the stored results
 
-Each run is ``flowsim bench PART --json`` of the other checkout and then of this one, or the other way round, in the
-environment of this interpreter; learners and the flows of the solver take short turns (in_turns.py).
-A row's ratio is that of its speed here over its speed there; kept are all of them.
-Parts that are not measured again keep their rows, with the commit that these were measured on.
+Each run is ``flowsim bench PART --json`` of both checkouts in alternating order, in the environment of this
+interpreter; learners and the solver's flows take short turns instead (in_turns.py).
+A row's ratio is its speed here divided by its speed there; the speeds of all runs are stored.
+Parts that are not measured again keep their rows, with the commit at which they were measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from coupling.origin import provenance  # noqa: E402
 
 RESULT = Path("benchmarks/results/against.json")
 PAGE = Path("docs/studies/speed.md")
-LONGEST = 1800.0  # seconds that one bench may take
+LONGEST = 1800.0  # time limit of one benchmark in seconds
 SPEED = {
     "solver": "cells_per_second",
     "tasks": "actions_per_second",
@@ -41,21 +41,21 @@ SPEED = {
     "coupling": "round_trips_per_second",
 }
 IN_TURNS = {"solver": flow_rows, "learner": learner_rows}
-"""Parts that take short turns instead."""
+"""Parts measured in short turns instead."""
 NAMES = {
     "tasks": ("task", "threads"),
     "coupling": ("agents", "processes", "transport", "curve", "learning", "step_ms"),
 }
-"""What tells the rows of the other parts from each other."""
+"""Keys that identify the rows of the other parts."""
 FORMER = {
     "d_cylinder_wake/quick": "d_cylinder_wake/sketch",
     "d_cylinder_wake at 16": "d_cylinder_wake/quick",
 }
-"""Today's names of tasks in a checkout that knows no ``sketch``."""
+"""Current names of the tasks of a checkout that does not have the preset ``sketch``."""
 
 
 def bench(checkout: Path, part: str) -> dict[str, float]:
-    """Return the speed of each row of a bench as a checkout has it."""
+    """Run a benchmark in a checkout and return the speed of each row."""
     scripts = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, function = scripts["flowsim"].partition(":")
     code = f"import sys; from {module} import {function} as run; sys.argv[0] = 'flowsim'; run()"
@@ -73,7 +73,7 @@ def bench(checkout: Path, part: str) -> dict[str, float]:
         rows = [row | {"task": FORMER.get(row["task"], row["task"])} for row in rows]
     speeds: dict[str, float] = {}
     for row in rows:
-        # a row that is measured twice, beside different others, counts where it comes first
+        # of a row that is measured twice, compared with different peers, the first counts
         speeds.setdefault(", ".join(_word(row, key) for key in NAMES[part]), row[SPEED[part]])
     return speeds
 
@@ -83,7 +83,7 @@ def _word(row: dict[str, Any], key: str) -> str:
 
 
 def compare(other: Path, part: str, runs: int) -> list[dict[str, Any]]:
-    """Return the rows that both have, with their speeds in each of the runs, the other's first."""
+    """Return the rows that both checkouts have, with pairs of speeds (other, this) for each run."""
     if part in IN_TURNS:
         return [{"part": part, **row} for row in IN_TURNS[part](other, ROOT)]
     pairs = []
@@ -100,16 +100,16 @@ def compare(other: Path, part: str, runs: int) -> list[dict[str, Any]]:
 
 
 def ratio(row: dict[str, Any]) -> float:
-    """Return the median over the runs of the speed here over the speed there."""
+    """Return the median over the runs of the speed here divided by the speed there."""
     return statistics.median(here / there for there, here in row["speeds"] if there)
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return the rows in Markdown."""
+    """Return a Markdown table of the rows."""
     lines = [
-        f"Beside {found['other'][:7]}, on {found['machine']}.",
+        f"Compared with {found['other'][:7]}, on {found['machine']}.",
         "",
-        f"| part | row | commit | {found['other'][:7]}, median | ratio: median | quartiles | pairs |",
+        f"| part | row | commit | median at {found['other'][:7]} | median ratio | quartiles | pairs |",
         "| --- | --- | --- | --: | --: | --- | --: |",
     ]
     for row in found["rows"]:
@@ -125,7 +125,7 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Compare two checkouts; return 2 when the other one is none."""
+    """Compare two checkouts; return 2 if the other path is not a checkout."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", type=Path, nargs="?", help="another checkout of this repository")
     parser.add_argument("--only", nargs="+", choices=list(SPEED), default=list(SPEED))

@@ -1,11 +1,11 @@
-"""What a film costs beside the simulation that it shows, in processor time.
+"""Processor time of rendering a film, compared with that of the simulation it shows.
 
     python benchmarks/speed/films.py                 # into benchmarks/results/films.json and docs/films.md
 
-Each row is one film of an agent that comes with flowsim, beside no control, as `flowsim render` makes it. The
-simulation is that of a training: the same actions in the same batch, with nobody who looks. The rest of the film's time
-is rendering, the processes that code MP4 files included. Processor time hardly depends on what else the machine does,
-and both are measured in one process, one after the other.
+Each row is one film of a shipped agent and of no control, as made by `flowsim render`. The simulation is measured as in
+a training: the same actions in the same batch, without rendering. The rest of the film's time is rendering, including
+the processes that encode MP4 files. Processor time hardly depends on the other load of the machine, and both are
+measured in one process, one after the other.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return the processor time of some work and of the processes that it started and waited for."""
+    """Return the processor seconds of a function and of the child processes that it waited for."""
 
     def used() -> float:
         usages = [
@@ -64,7 +64,7 @@ def seconds(work: Callable[[], object]) -> float:
 def play(
     env: str, options: Mapping[str, Any], seeds: Sequence[int], agent: Controller, actions: int
 ) -> None:
-    """Simulate what a film of these shows, the last of them without control."""
+    """Simulate the episodes of a film without rendering; the last one is without control."""
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     episodes = gymnasium.make_vec(
         env, len(seeds), vectorization_mode=mode, **options
@@ -77,7 +77,7 @@ def play(
 
 
 def measure(row: dict[str, Any], actions: int, starts: int, folder: Path) -> dict[str, Any]:
-    """Return a row with its times."""
+    """Return a row with its measured times."""
     env, options = row["env"], row["env_options"]
     agent = load_controller(find_agent(Path(AGENTS[env])), deterministic=True, seed=0)
     seeds = [*range(starts), 0]
@@ -89,7 +89,7 @@ def measure(row: dict[str, Any], actions: int, starts: int, folder: Path) -> dic
             quantities=choose(row.get("fields", "vorticity")),
         )  # fmt: skip
 
-    film(1)  # compiles, loads fonts, computes the wakes at the start
+    film(1)  # warm-up: compiles, loads fonts, computes the initial wakes
     begin = seconds(lambda: play(env, options, seeds, agent, 0))
     simulation = seconds(lambda: play(env, options, seeds, agent, actions)) - begin
     rendering = seconds(lambda: film(actions)) - begin - simulation
@@ -102,7 +102,7 @@ def measure(row: dict[str, Any], actions: int, starts: int, folder: Path) -> dic
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a row for each film, in Markdown."""
+    """Return a Markdown table with a row for each film."""
     lines = [
         "| agent | cells per D | files | simulation, s | rendering, s | ratio | ms a picture |",
         "| --- | --: | --- | --: | --: | --: | --: |",
@@ -118,7 +118,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print and store the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--actions", type=int, default=40)
     parser.add_argument("--starts", type=int, default=6)

@@ -1,10 +1,10 @@
-"""How long a visitor waits for the first film of a trained agent and for its evaluation, after the installation.
+"""Time until the first film of a trained agent and its evaluation are done after the installation.
 
     python benchmarks/speed/first_film.py  # into benchmarks/results/first_film.json and docs/agents.md
 
-Cold is a machine on which flowsim was never used: its caches (``NUMBA_CACHE_DIR``, ``FLOWSIM_CACHE``) are empty, so the
-solver is compiled and the wake of the cylinder alone is simulated once. Warm is what comes after it. Seconds depend on
-what else the machine does; processor time, that of all processes, hardly does.
+A cold run has empty caches (``NUMBA_CACHE_DIR``, ``FLOWSIM_CACHE``), as on a machine on which flowsim was never used:
+the solver is compiled, and the wake of the cylinder alone is simulated once. A warm run follows it. Seconds depend on
+the other load of the machine; the processor time of all processes hardly does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CACHES = ("cold", "warm")
 
 
 def wait_for(words: str, folder: Path) -> dict[str, float]:
-    """Run a command with the caches of a folder; return seconds of the clock and of all processors."""
+    """Run a command with the caches in a folder; return its wall seconds and processor seconds."""
     caches = {"NUMBA_CACHE_DIR": str(folder / "numba"), "FLOWSIM_CACHE": str(folder / "cache")}
     variables = os.environ | caches | {"PYTHONPATH": str(ROOT)}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -45,8 +45,8 @@ def wait_for(words: str, folder: Path) -> dict[str, float]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return a row for each command, in Markdown."""
-    lines = ["| command | caches | seconds | of processors |", "| --- | --- | --: | --: |"]
+    """Return a Markdown table with a row for each command."""
+    lines = ["| command | caches | seconds | processor seconds |", "| --- | --- | --: | --: |"]
     lines += [
         f"| `flowsim {row['command']}` | {row['caches']} | {row['seconds']:.0f} | {row['processor']:.0f} |"
         for row in rows
@@ -55,7 +55,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure, print, keep, and fill in the page."""
+    """Measure, print and store the results, and fill in the page."""
     made_by, rows = provenance(), []
     for words in COMMANDS:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,11 +1,11 @@
-"""How long a first run takes to say something and to begin: seconds to the first line and to the first step.
+"""Startup time of a first training run: seconds to the first output line and to the first step.
 
     python benchmarks/speed/first_step.py  # cold and warm, into benchmarks/results/first_step.json
     python benchmarks/speed/first_step.py --runs 3
 
-Each cold start has caches of its own that are empty (``NUMBA_CACHE_DIR``, ``FLOWSIM_CACHE``); the warm one follows in
-the same. A step is done when ``runs/NAME/status.json`` counts one; processor time is that of the run and all its
-processes, to the end of its few steps, and hardly depends on what else the machine does.
+Each cold start has its own empty caches (``NUMBA_CACHE_DIR``, ``FLOWSIM_CACHE``); the warm start uses the same caches
+afterwards. The first step counts as done when it appears in ``runs/NAME/status.json``. Processor time is that of the
+run and all its processes until its few steps are done; it hardly depends on the other load of the machine.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FLOWSIM = str(Path(sys.executable).parent / "flowsim")
 
 
 def start(folder: Path) -> dict[str, float]:
-    """Train for a few steps with the caches in a folder, and say when the first line and the first step were there."""
+    """Train for a few steps with the caches in a folder; return the seconds to the first line, first step and end."""
     variables = os.environ | {
         "NUMBA_CACHE_DIR": str(folder / "numba"),
         "FLOWSIM_CACHE": str(folder / "cache"),
     }
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has cached bytecode
     name = f"run-{time.monotonic_ns()}"
     status = folder / "runs" / name / "status.json"
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -72,7 +72,7 @@ def start(folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
+    """Measure, print and store the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1)
     made_by, rows = provenance(), []

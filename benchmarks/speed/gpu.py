@@ -1,13 +1,13 @@
-"""Everything there is to check and to measure on a GPU, in one call of under ten minutes.
+"""Run all checks and measurements that need a GPU, in under ten minutes.
 
     python benchmarks/speed/gpu.py -o benchmarks/results/gpu/NAME_OF_DEVICE
 
-Tests and equality of both backends, compute-sanitizer, whole steps over grids and batches, every kernel with its
-bytes, actions of the task from end to end, the updates of the learner, a training that is evaluated, jax-cfd's step
-where it is installed, and validation cases.
-Every part is a process with a limit of its own: a part that fails, hangs or spoils the device leaves the others alone.
-What a part has found so far is kept when it is cut off.
-``results.jsonl`` receives a line as soon as a part has ended; a short table comes last, failures first.
+The parts are: tests, including the equality of both backends; compute-sanitizer; whole steps over grids and batches;
+each kernel with its bytes; complete actions of the task; updates of the learner; a training and its evaluation; the
+step of jax-cfd, if installed; and validation cases.
+Each part is a process with its own time limit, so a part that fails, hangs or corrupts the device does not affect the
+others. The results so far of a part that is cut off are kept.
+A line is appended to ``results.jsonl`` as soon as a part has ended; a short table is printed last, failures first.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ TRAINING_SECONDS = 240.0
 VALIDATION = ("taylor-green", "lamb-oseen", "cavity-100", "short-times", "added-mass", "leak")
 Found = dict[str, Any]
 Note = Callable[[Found], None]
-"""Receives what a part has found so far."""
+"""Callback that receives the results of a part so far."""
 
 
 def machine(output: Path, note: Note) -> Found:
-    """Name of the device, versions, and the bandwidth of a copy of 1 GiB and of 25 MB."""
+    """Return the name of the device, versions, and the bandwidth of a copy of 1 GiB and of 25 MB."""
     import cupy
     import numba
 
@@ -65,7 +65,7 @@ def machine(output: Path, note: Note) -> Found:
 
 
 def environment() -> dict[str, str]:
-    """Return an environment in which Python finds this repository whether it is installed or not."""
+    """Return environment variables with which Python finds this repository, installed or not."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(paths),
@@ -74,7 +74,7 @@ def environment() -> dict[str, str]:
 
 
 def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start a command in a process group of its own."""
+    """Start a command in its own process group."""
     with log.open("wb") as file:
         return subprocess.Popen(
             command, cwd=ROOT, env=environment(), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
@@ -82,7 +82,7 @@ def start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def ended(process: subprocess.Popen[bytes], log: Path, timeout: float) -> Found:
-    """Wait for a command, and end it with all that it started when its time is over."""
+    """Wait for a command, and kill it and its descendants after a timeout; return its exit code and last output."""
     try:
         code: int | None = process.wait(timeout)
     except subprocess.TimeoutExpired:
@@ -95,16 +95,16 @@ def ended(process: subprocess.Popen[bytes], log: Path, timeout: float) -> Found:
 
 
 def without_paths(text: str) -> str:
-    """Return a text without the folders of this machine, which is kept in the repository."""
+    """Return a text, which is stored in the repository, without the folders of this machine."""
     folders = {str(ROOT): ".", sys.prefix: "python", str(Path.home()): "~"}
-    for folder in sorted(folders, key=len, reverse=True):  # one may lie in another
+    for folder in sorted(folders, key=len, reverse=True):  # longest first, they may be nested
         if folder != "/":
             text = text.replace(folder, folders[folder])
     return text
 
 
 def tests(output: Path, note: Note) -> Found:
-    """The tests that need a GPU, and beside them compute-sanitizer over a few steps."""
+    """Run the tests that need a GPU, and compute-sanitizer on a few steps in parallel."""
     xdist = importlib.util.find_spec("xdist") is not None
     pytest = [sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
     pressure = "tests/cuda/test_pressure.py"
@@ -129,7 +129,7 @@ def tests(output: Path, note: Note) -> Found:
 
 
 def few_steps(output: Path, note: Note) -> Found:
-    """Three steps of two small flows, every array in an allocation of its own: what compute-sanitizer looks at."""
+    """Run three steps of two small flows for compute-sanitizer, with a separate allocation for each array."""
     import cupy
 
     from flowsim import Disk, Grid, Sides, Simulation
@@ -147,7 +147,7 @@ def few_steps(output: Path, note: Note) -> Found:
 
 
 def steps(output: Path, note: Note) -> Found:
-    """Whole steps over grids and batches, and every launch of a step by itself."""
+    """Measure whole steps over grids and batches, and each kernel launch of a step."""
     from flowsim.backend.bench_cuda import bench_cuda, kernel_times, wake
 
     found: Found = {"rows": [], "kernels": {}}
@@ -162,7 +162,7 @@ def steps(output: Path, note: Note) -> Found:
 
 
 def systems(output: Path, note: Note) -> Found:
-    """The systems along x, cut in all ways that fit: the three quickest and the one in use, for each size."""
+    """Time all possible splittings of the linear systems along x; print the three fastest and the one in use."""
     from flowsim.backend.bench_cuda import systems_times
 
     found: Found = {}
@@ -179,10 +179,10 @@ def systems(output: Path, note: Note) -> Found:
 
 
 def actions(output: Path, note: Note) -> Found:
-    """Actions per second of 24 and 96 agents in one batch, small random actions, starts and transfers included.
+    """Measure actions per second of 24 and 96 agents in one batch, including episode starts and transfers.
 
-    ``starts_ms`` is what a third of the batch takes to start again, ``advance_ms`` an action of all of them in the
-    solver, which takes ``most_steps`` of it.
+    The actions are small and random. ``advance_ms`` is the time of one action of the whole batch in the solver, in
+    ``most_steps`` steps.
     """
     found: Found = {}
     for preset, agents in [(preset, AGENTS) for preset in PRESETS] + [("fine", 4 * AGENTS)]:
@@ -192,7 +192,7 @@ def actions(output: Path, note: Note) -> Found:
 
 
 def measure_actions(preset: str, agents: int) -> Found:
-    """Return the row of one preset."""
+    """Return the measurements of one preset."""
     import numpy as np
 
     from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
@@ -203,7 +203,7 @@ def measure_actions(preset: str, agents: int) -> Found:
     )
     rng = np.random.default_rng(0)
     env.reset(seed=0)
-    env.step(EFFORT * rng.standard_normal((agents, 3)))  # compiles and captures
+    env.step(EFFORT * rng.standard_normal((agents, 3)))  # warm-up: compiles and captures the graph
     sim, grid = env.task.simulation, env.task.simulation.grid
     before, begin = sim.steps.copy(), time.perf_counter()
     sim.advance(1.0)
@@ -226,9 +226,9 @@ def measure_actions(preset: str, agents: int) -> Found:
 
 
 def training(output: Path, note: Note) -> Found:
-    """The preset `quick` in a flow four times as fine, 24 agents in one batch on the device, then evaluated.
+    """Train the preset `quick` in a flow four times as fine, with 24 agents in one batch on the device, and evaluate.
 
-    The learner stays on the processor: an update on the device waits for the kernels of the flow.
+    The learner runs on the CPU, because an update on the device would wait for the kernels of the flow.
     """
     flowsim = [sys.executable, "-m", "coupling.commands.cli"]
     runs, log, verdict = output / "runs", output / "training.log", output / "evaluation.log"
@@ -245,9 +245,7 @@ def training(output: Path, note: Note) -> Found:
     note(found)
     evaluate = [*flowsim, "evaluate", str(runs / "fine"), "--deterministic", "--episodes", "24"]
     found["evaluation"] = ended(start(evaluate, verdict), verdict, 90.0)
-    shutil.rmtree(
-        runs / "fine" / "experience", ignore_errors=True
-    )  # the policy alone is worth keeping
+    shutil.rmtree(runs / "fine" / "experience", ignore_errors=True)  # only the policy is kept
     if runs.exists():
         shutil.make_archive(str(output / "run"), "gztar", runs)
     shutil.rmtree(runs, ignore_errors=True)
@@ -255,7 +253,7 @@ def training(output: Path, note: Note) -> Found:
 
 
 def learner(output: Path, note: Note) -> Found:
-    """Gradient steps per second; an algorithm that fails is named."""
+    """Measure gradient steps per second; record algorithms that fail."""
     from coupling.bench.learner import all_cases, bench_learner
 
     found: Found = {"rows": [], "failed": {}}
@@ -264,14 +262,14 @@ def learner(output: Path, note: Note) -> Found:
             found["rows"] += bench_learner(
                 lambda text: print(text, file=sys.stderr), seconds=1.0, devices=("cuda",), cases=(case,)
             )  # fmt: skip
-        except Exception as error:  # the others are worth having
+        except Exception as error:  # still measure the others
             found["failed"][" ".join(case[:2])] = f"{type(error).__name__}: {error}"
         note(found)
     return found
 
 
 def jax_cfd(output: Path, note: Note) -> Found:
-    """The semi-implicit step of jax-cfd on this device (no bodies)."""
+    """Measure the semi-implicit step of jax-cfd on this device (without bodies)."""
     from flowsim.backend.bench import _peer_step
 
     found: Found = {}
@@ -287,7 +285,7 @@ def jax_cfd(output: Path, note: Note) -> Found:
 
 
 def validation(output: Path, note: Note) -> Found:
-    """Cases of the validation on this device, quick forms."""
+    """Run validation cases on this device in their quick forms."""
     from coupling.simulation.validation import run_cases
 
     return run_cases(list(VALIDATION), output / "validation", quick=True, threads=1, backend="cuda")
@@ -301,16 +299,17 @@ GROUPS = (
     ("machine",), ("steps",), ("systems",), ("actions",), ("tests", "training"), ("learner",), ("jax_cfd",),
     ("validation",),
 )  # fmt: skip
-"""One after the other; tests and training, which measure no time, wait for compilers and a wake, side by side."""
+"""Groups run one after the other, the parts of a group in parallel. Tests and training, which measure no times, run in
+parallel because they wait for compilers and the initial wake."""
 LIMITS = {
     "machine": 40.0, "tests": 230.0, "steps": 90.0, "systems": 60.0, "actions": 110.0, "training": 345.0,
     "learner": 60.0, "jax_cfd": 40.0, "validation": 90.0,
 }  # fmt: skip
-"""Seconds of each part."""
+"""Time limit of each part in seconds."""
 
 
 def run_part(name: str, output: Path) -> None:
-    """Run one part in this process; write what it found, and how it ended, to ``part_NAME.json``."""
+    """Run one part in this process; write its results or its error to ``part_NAME.json``."""
     path = output / f"part_{name}.json"
 
     def note(found: Found) -> None:
@@ -326,7 +325,7 @@ def run_part(name: str, output: Path) -> None:
 
 
 def call_part(name: str, output: Path, limit: float) -> Found:
-    """Run one part in a process of its own and return what it found."""
+    """Run one part in its own process and return its results."""
     path, log = output / f"part_{name}.json", output / f"part_{name}.log"
     path.unlink(missing_ok=True)
     command = [sys.executable, str(Path(__file__).resolve()), "--part", name, "-o", str(output)]
@@ -344,7 +343,7 @@ def call_part(name: str, output: Path, limit: float) -> Found:
 
 
 def part_in_time(name: str, output: Path, left: float) -> Found:
-    """Run a part for which there are ``left`` seconds, if that is enough."""
+    """Run a part if the ``left`` seconds are enough."""
     if left < 5.0:
         return {"skipped": "no time was left"}
     return call_part(name, output, min(LIMITS[name], left))
@@ -402,7 +401,7 @@ def summary(found: dict[str, Found]) -> None:
 
 
 def main() -> None:
-    """Run all parts for which there is time."""
+    """Run all parts for which there is enough time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("gpu"))
     parser.add_argument("--minutes", type=float, default=9.5, help="when the last part is cut off")

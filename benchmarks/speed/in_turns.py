@@ -1,12 +1,12 @@
-"""Learners and flows of another commit beside those of this one, in short turns.
+"""Compare learners and flows of another commit with those of this one in short alternating turns.
 
-    python benchmarks/speed/against.py /tmp/before --only solver learner  # is who asks for it
+    python benchmarks/speed/against.py /tmp/before --only solver learner  # the script that uses this module
 
-Each checkout has a process with a warm learner or flow, and both take turns of a sixth of a second; a process is
-stopped until it is its turn, since threads that wait for the next step would take a core. So what slows the machine
-slows both. Updates of a learner need one core, and processor time is measured; steps of a flow need all its threads,
-and the time is that of the clock. Two processes of the same commit differ by some 3 per cent, so both are started
-several times.
+Each checkout has a process with a warm learner or flow, and both take turns of a sixth of a second, so that any other
+load of the machine affects both. A process is stopped between its turns, since threads waiting for the next step would
+occupy a core. Updates of a learner need one core, and their processor time is measured; steps of a flow need all its
+threads, and their wall time is measured. Two processes of the same commit differ by some 3 per cent, so both are
+started several times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 STARTS, TURNS, SECONDS, WARM = 4, 12, 0.15, 20
-"""How often both processes are started, turns after each start, length of a turn, steps before the first."""
+"""Number of starts of both processes, turns after each start, seconds per turn, and warm-up steps."""
 LEARNERS = (
     ("vracer", "mlp", 17, 6, "uniform"),
     ("vracer", "lstm", 14, 3, "uniform"),
@@ -36,7 +36,7 @@ LEARNERS = (
     ("sac", "mlp", 17, 6, "ners"),
     ("td3", "mlp", 17, 6, "ero"),
 )
-"""Algorithm, network, sizes of observation and action, sampler."""
+"""Algorithm, network, observation size, action size, sampler."""
 FLOWS = (
     (128, 64, 1, 2),
     (128, 64, 24, 2),
@@ -45,16 +45,16 @@ FLOWS = (
     (1024, 512, 1, 2),
     (640, 320, 1, 2),
 )
-"""Cells along x and y, batch, threads: the rows of ``flowsim bench solver``, whose school has no swimmers here."""
+"""Cells along x and y, batch, threads: the rows of ``flowsim bench solver``, but with a school without swimmers."""
 Case = tuple[str | int, ...]
 Steps = Callable[[int], Any]
 
 
 def learner(algorithm: str, network: str, observation: str, action: str, sampler: str) -> Steps:
-    """Return the updates of a warm learner."""
+    """Return a function that does a number of updates of a warm learner."""
     try:
         from coupling.bench.learner import FILLED, warm_learner
-    except ModuleNotFoundError:  # before the packages had rooms
+    except ModuleNotFoundError:  # older checkouts: before the packages had folders
         from rl_agent.bench import FILLED, warm_learner  # type: ignore[import-not-found,no-redef]
     from rl_agent.config import AgentConfig
 
@@ -72,10 +72,10 @@ def learner(algorithm: str, network: str, observation: str, action: str, sampler
 
 
 def flow(nx: str, ny: str, batch: str, threads: str) -> Steps:
-    """Return the steps of a flow of the bench."""
+    """Return a function that does a number of steps of a flow of the benchmark."""
     try:
         from flowsim.backend import bench
-    except ImportError:  # before the packages had rooms
+    except ImportError:  # older checkouts: before the packages had folders
         from flowsim import bench  # type: ignore[attr-defined,no-redef]
     if (int(nx), int(ny)) == bench.SCHOOL_CELLS:
         return bench._school(0, int(threads)).advance_steps
@@ -83,7 +83,7 @@ def flow(nx: str, ny: str, batch: str, threads: str) -> Steps:
 
 
 def serve(kind: str, *words: str) -> None:
-    """For each line with a number, do so many steps, and say how long that took."""
+    """For each number on standard input, do that many steps and print the seconds they took."""
     run, clock = (learner, time.process_time) if kind == "learner" else (flow, time.perf_counter)
     steps = run(*words)
     for line in sys.stdin:
@@ -93,7 +93,7 @@ def serve(kind: str, *words: str) -> None:
 
 
 class Other:
-    """A process with a learner or a flow of a checkout, which is stopped but for its turns."""
+    """A process with a learner or a flow of a checkout, stopped between its turns."""
 
     def __init__(self, checkout: Path, kind: str, case: Case) -> None:
         self._process = subprocess.Popen(
@@ -103,7 +103,7 @@ class Other:
         )  # fmt: skip
 
     def step(self, times: int) -> float:
-        """Have it do so many steps; return the seconds of one."""
+        """Let the process do a number of steps; return the seconds per step."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.send_signal(signal.SIGCONT)
@@ -114,13 +114,13 @@ class Other:
         return seconds / times
 
     def end(self) -> None:
-        """End it."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
 
 def turns(kind: str, case: Case, there: Path, here: Path) -> list[list[float]]:
-    """Start a process for each checkout; return their steps per second turn by turn, the other's first."""
+    """Start a process for each checkout; return pairs of steps per second (other, this) for each turn."""
     others = Other(there, kind, case), Other(here, kind, case)
     try:
         for other in others:
@@ -138,7 +138,7 @@ def turns(kind: str, case: Case, there: Path, here: Path) -> list[list[float]]:
 
 
 def row_of(kind: str, case: Case, there: Path, here: Path) -> list[list[float]]:
-    """Return the speeds of a case in both checkouts, turn by turn."""
+    """Return the speeds of a case in both checkouts for each turn."""
     speeds = [pair for _ in range(STARTS) for pair in turns(kind, case, there, here)]
     ratio = statistics.median(mine / its for its, mine in speeds)
     print(f"{kind} {case}: {ratio:.3f}", flush=True)
@@ -146,7 +146,7 @@ def row_of(kind: str, case: Case, there: Path, here: Path) -> list[list[float]]:
 
 
 def learner_rows(there: Path, here: Path) -> list[dict[str, Any]]:
-    """Return updates per processor second of all learners."""
+    """Return the updates per processor second of all learners."""
     return [
         {
             "row": f"{algorithm}, {network}, observation {observation}, action {action}, {sampler}",
@@ -159,7 +159,7 @@ def learner_rows(there: Path, here: Path) -> list[dict[str, Any]]:
 
 
 def flow_rows(there: Path, here: Path) -> list[dict[str, Any]]:
-    """Return cell updates per second of all flows."""
+    """Return the cell updates per second of all flows."""
     rows = []
     for nx, ny, batch, threads in FLOWS:
         cells = nx * ny * batch

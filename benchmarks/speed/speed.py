@@ -1,9 +1,9 @@
-"""The table of docs/studies/speed.md: what `flowsim bench` measured, beside what this project wants.
+"""Table of docs/studies/speed.md: results of `flowsim bench` and the project's targets.
 
     make bench                          # measures, into benchmarks/results/bench
-    python benchmarks/speed/speed.py          # writes the table from what is kept
+    python benchmarks/speed/speed.py          # writes the table from the stored results
 
-A target is what the project set itself; "none" is a row without one.
+The targets are the project's own; "none" marks a row without a target.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ PAGE = ROOT / "docs" / "studies" / "speed.md"
 
 Row = dict[str, Any]
 Line = tuple[str, str, str, str]
-"""What is measured, what came out, what is wanted, and whether it is reached."""
+"""Measurement, result, target, and whether it is reached."""
 
 
 def pick(rows: list[Row], **wanted: Any) -> Row:
-    """Return the one row that has these values.
+    """Return the only row that has the given values.
 
     Raises
     ------
     ValueError
-        When it is not one.
+        If there is not exactly one such row.
     """
     found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
     if len(found) != 1:
@@ -42,14 +42,14 @@ def pick(rows: list[Row], **wanted: Any) -> Row:
 
 
 def verdict(value: float, target: float, note: str = "") -> str:
-    """Say whether a speed reaches its target, barely so within a twentieth."""
+    """Return whether a speed reaches its target; up to 5 % above it, the target is reached "barely"."""
     if value < target:
         return f"missed{note}"
     return "reached, barely" if value < 1.05 * target else "reached"
 
 
 def solver(rows: list[Row]) -> Iterator[Line]:
-    """Table of the solver: a batch, one simulation beside jax-cfd, and swimmers in a box."""
+    """Yield the lines of the solver: a batch, one simulation compared with jax-cfd, and swimmers in a box."""
     cells = "million cell-updates/s"
     busy, rows = [row for row in rows if row["busy"]], [row for row in rows if not row["busy"]]
     row = pick(rows, nx=128, ny=64, batch=24, threads=2)
@@ -57,15 +57,15 @@ def solver(rows: list[Row]) -> Iterator[Line]:
     yield (
         "solver, 24 x 128 x 64, float32, 2 threads",
         f"{speed:.0f} {cells}",
-        "240 where memory does 35 GB/s",
-        verdict(speed, 240, f"; memory did {memory:.1f} GB/s"),
+        "240 at a memory bandwidth of 35 GB/s",
+        verdict(speed, 240, f"; measured bandwidth {memory:.1f} GB/s"),
     )
     for nx, ny, batch in ((128, 64, 24), (1024, 512, 1)):
         size = {"nx": nx, "ny": ny, "batch": batch}
         alone, both = (pick(rows, **size, threads=n)["cells_per_second"] for n in (1, 2))
         beside = pick(busy, **size)["cells_per_second"]
         yield (
-            f"solver, {batch} x {nx} x {ny}: two threads over one; the same beside one busy process",
+            f"solver, {batch} x {nx} x {ny}: speed of 2 threads over 1; the same while another process is busy",
             f"{both / alone:.2f}; {beside / alone:.2f} times",
             "1.9; 1",
             f"{verdict(both / alone, 1.9)}; {verdict(beside / alone, 1.0)}",
@@ -74,8 +74,8 @@ def solver(rows: list[Row]) -> Iterator[Line]:
         row = pick(rows, nx=nx, ny=ny, threads=2)
         own, peer, ratio = row["cells_per_second"], row["peer_cells_per_second"], row["ratio"]
         yield (
-            f"solver, {nx} x {ny} with a free body, 2 threads, beside {row['peer']} without one",
-            f"{own / 1e6:.0f} beside {peer / 1e6:.0f} million/s: {ratio:.1f} times as fast",
+            f"solver, {nx} x {ny} with a free body, 2 threads, compared with {row['peer']} without a body",
+            f"{own / 1e6:.0f} and {peer / 1e6:.0f} {cells}: {ratio:.1f} times as fast",
             f"{target:.0f} times" if target else "none",
             verdict(ratio, target) if target else "",
         )
@@ -86,8 +86,8 @@ def solver(rows: list[Row]) -> Iterator[Line]:
         for count in (1, 4, 20)
     ]
     yield (
-        "a swimmer of 64 cells in a box of 640 x 320, where one, 4 and 20 swim, 2 threads: "
-        f"added to the {step:.1f} ms of a step",
+        "time that each of 1, 4 and 20 swimmers of 64 cells in a box of 640 x 320 adds to a step "
+        f"of {step:.1f} ms, 2 threads",
         f"{', '.join(each)} ms",
         "none",
         "",
@@ -95,39 +95,38 @@ def solver(rows: list[Row]) -> Iterator[Line]:
 
 
 def tasks(rows: list[Row]) -> Iterator[Line]:
-    """Tell how fast the wake is simulated at two resolutions."""
+    """Yield the lines of the simulation of the wake at two resolutions."""
     for preset, cells in (("quick", 16), ("default", 32)):
         alone, both = (
             pick(rows, task=f"d_cylinder_wake/{preset}", threads=threads)["actions_per_second"]
             for threads in (1, 2)
         )
         yield (
-            f"actions a second of 24 agents in `d_cylinder_wake/{preset}` ({cells} cells per D), "
-            "1 and 2 threads, simulation alone",
-            f"{alone:.0f}, {both:.0f}: {both / alone:.2f} times",
+            f"simulation of 24 agents in `d_cylinder_wake/{preset}` ({cells} cells per D), 1 and 2 threads",
+            f"{alone:.0f} and {both:.0f} actions/s: {both / alone:.2f} times as fast",
             "1.9 times",
             verdict(both / alone, 1.9),
         )
 
 
 def training(rows: list[Row]) -> Iterator[Line]:
-    """Table of how fast agents learn in the wake, simulation, learner and service together."""
+    """Yield the lines of training in the wake, with simulation, learner and service together."""
     minutes = {16: 6, 32: 30}
     names = {"sac": "SAC + ReF-ER-1", "vracer": "V-RACER"}
     for row in rows:
         cells, speed = row["cells_per_diameter"], row["actions_per_second"]
         target = 100_000 / 60 / minutes[cells]
         yield (
-            f"actions a second of 24 agents in 2 processes that learn, {cells} cells per D, "
-            f"{names[row['algorithm']]}, a gradient step an action",
-            f"{speed:.0f}: 100,000 in {100_000 / 60 / speed:.1f} minutes",
+            f"training with 24 agents in 2 processes, {cells} cells per D, {names[row['algorithm']]}, "
+            "one gradient step per action",
+            f"{speed:.0f} actions/s: 100,000 in {100_000 / 60 / speed:.1f} minutes",
             f"100,000 in {minutes[cells]} minutes",
             verdict(speed, target),
         )
 
 
 def learner(rows: list[Row]) -> Iterator[Line]:
-    """Table of updates a second beside those of PyTorch and stable-baselines3."""
+    """Yield the lines of updates per second, compared with PyTorch and stable-baselines3."""
     asked = (
         ("V-RACER", "MLP 2x128", {"algorithm": "vracer", "network": "mlp"}, 3.0),
         ("V-RACER", "LSTM 2x32, window 16", {"algorithm": "vracer", "network": "lstm"}, 3.0),
@@ -140,15 +139,15 @@ def learner(rows: list[Row]) -> Iterator[Line]:
         row = pick([row for row in rows if row["peer"]], **wanted)
         own, peer = row["updates_per_second"], row["peer_updates_per_second"]
         yield (
-            f"{name} updates, {network}, batch {row['batch']}, one core, beside {row['peer']}",
-            f"{own:.0f}/s beside {peer:.0f}/s: {own / peer:.1f} times as fast",
+            f"{name} updates, {network}, batch {row['batch']}, one core, compared with {row['peer']}",
+            f"{own:.0f}/s and {peer:.0f}/s: {own / peer:.1f} times as fast",
             f"{target:g} times" if target else "none",
             verdict(own / peer, target) if target else "",
         )
 
 
 def coupling(rows: list[Row]) -> Iterator[Line]:
-    """Table of round trips of the service, as fast as it can and beside bare sockets at its pace."""
+    """Yield the lines of the service's round trips, at full speed and compared with plain sockets at the same rate."""
     plain = {"learning": False, "step_ms": 0.0, "transport": "tcp", "curve": False}
     two = {**plain, "agents": 24, "processes": 2}
     by_tcp, by_ipc, encrypted = (
@@ -156,7 +155,7 @@ def coupling(rows: list[Row]) -> Iterator[Line]:
         for changes in ({}, {"transport": "ipc"}, {"curve": True})
     )
     yield (
-        "service, 24 agents in 2 processes: tcp, ipc, tcp encrypted",
+        "service, 24 agents in 2 processes: tcp, ipc, encrypted tcp",
         ", ".join(f"{round(speed, -2):,}" for speed in (by_tcp, by_ipc, encrypted))
         + " round trips/s",
         "50,000 by tcp",
@@ -174,11 +173,11 @@ def coupling(rows: list[Row]) -> Iterator[Line]:
         row = pick(rows, **two | {"step_ms": 50.0, "learning": learning})
         own, echo = row["p50_us"] / 1e3, row["echo_p50_us"] / 1e3
         yield (
-            "median round trip, 24 agents in 2 processes, environments asleep for 50 ms a step, tcp, "
-            + ("learner updating" if learning else "nothing learned")
-            + ", beside an echo of bare ZeroMQ sockets at the same pace",
-            f"{own:.2f} ms, {echo:.2f} ms: {own / echo:.1f} times",
-            "at most twice" if learning else "none",
+            "median round trip, 24 agents in 2 processes, tcp, environments that sleep for 50 ms per step, "
+            + ("learner updating" if learning else "learner not updating")
+            + ", compared with an echo of plain ZeroMQ sockets at the same rate",
+            f"{own:.2f} and {echo:.2f} ms: {own / echo:.1f} times as long",
+            "at most twice as long" if learning else "none",
             ("reached" if own <= 2 * echo else "missed") if learning else "",
         )
 
@@ -193,8 +192,8 @@ PARTS = {
 
 
 def table(results: Path = RESULTS) -> str:
-    """Write the rows of all parts, in Markdown."""
-    lines = ["| what | here | target | reached? |", "| --- | --- | --- | --- |"]
+    """Return a Markdown table of the rows of all parts."""
+    lines = ["| measurement | result | target | reached? |", "| --- | --- | --- | --- |"]
     for part, table_of in PARTS.items():
         rows = json.loads((results / f"{part}.json").read_text())["rows"]
         lines += [f"| {' | '.join(line)} |" for line in table_of(rows)]

@@ -1,10 +1,10 @@
-"""How fast the wake is learned in: actions a second of `flowsim train`, simulation, learner and service together.
+"""Training speed in the wake: actions per second of `flowsim train`, with simulation, learner and service together.
 
-    python benchmarks/speed/train_rate.py                 # some minutes; leave the machine alone
+    python benchmarks/speed/train_rate.py                 # some minutes; do not use the machine meanwhile
 
-Each row is a run of its own with 24 agents in two worker processes. Its rate is counted from the first gradient step to
-the last action, by what the run notes in ``statistics.csv``. Raw results: benchmarks/results/bench/training.json, which
-`python benchmarks/speed/speed.py` puts into the table of docs/studies/speed.md.
+Each row is a separate run with 24 agents in two worker processes. Its rate is computed from ``statistics.csv``, from
+the first gradient step to the last action. Raw results: benchmarks/results/bench/training.json, from which
+`python benchmarks/speed/speed.py` writes the table of docs/studies/speed.md.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ RUNS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     (f"{WAKE}/default", ("env_options.cells_per_diameter=16",), 15_000),
     (f"{WAKE}/default", (), 6_000),
 )
-"""Preset, changes and actions."""
+"""Preset, overrides and number of actions."""
 
 
 def rate(statistics: Path) -> dict[str, float]:
-    """Return actions and gradient steps a second from the first gradient step on."""
+    """Return the actions and gradient steps per second since the first gradient step."""
     with statistics.open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if float(row["updates"])]
     first, last = (
@@ -68,7 +68,7 @@ def train(preset: str, changes: tuple[str, ...], steps: int, folder: Path) -> di
 
 
 def main() -> None:
-    """Train each and keep the rows."""
+    """Run all trainings and store the rows."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, default=RESULT)
     output = parser.parse_args().output

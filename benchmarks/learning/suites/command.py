@@ -1,4 +1,4 @@
-"""The command line of suites of trainings: which jobs, where their files are."""
+"""Command line of the suites of trainings: selection of jobs and their files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def add_run_and_list(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str
 ) -> None:
-    """Add the commands that train and list the jobs of ``benchmarks/NAME.yaml``."""
+    """Add the commands that run and list the jobs of ``benchmarks/learning/NAME.yaml``."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--plan", type=Path, default=ROOT / "benchmarks" / "learning" / f"{name}.yaml"
@@ -44,12 +44,12 @@ def add_run_and_list(
 
 
 def chosen_jobs(plan: dict[str, Suite], options: argparse.Namespace) -> list[Job]:
-    """Return the jobs that the command line asks for.
+    """Return the jobs selected on the command line.
 
     Raises
     ------
     ValueError
-        For a suite, task or method that there is not.
+        For an unknown suite, task or method.
     """
     names = options.suite or list(plan)
     _refuse_unknown("suite", names, plan)
@@ -78,7 +78,7 @@ def _refuse_unknown(what: str, wanted: list[str], known: dict[str, Suite] | set[
 
 
 def run_or_list(options: argparse.Namespace) -> int:
-    """Do what the command line asks for; 1 when a job failed, 2 for a wrong word, 130 when stopped."""
+    """Run or list the selected jobs; return 1 if a job failed, 2 on a usage error, 130 if interrupted."""
     try:
         jobs = chosen_jobs(read_plan(options.plan), options)
     except ValueError as error:
@@ -106,16 +106,18 @@ def add_page(
 
 
 def command_of(name: str, about: str, write: Callable[[dict[str, Suite], Path, Path], None]) -> int:
-    """Run, list or write the page of a study; 1 when a job failed, 2 for a wrong word, 130 when stopped.
+    """Run or list the jobs of a study, or write its page.
+
+    Return 1 if a job failed, 2 on a usage error, 130 if interrupted.
 
     Parameters
     ----------
     name
-        Of the study, its plan and its page.
+        Name of the study, its plan and its page.
     about
-        What the study is, in one line.
+        One-line description of the study.
     write
-        Writes the page, from the plan and the file of results.
+        Function that writes the page from the plan and the file of results.
     """
     parser = argparse.ArgumentParser(description=about)
     commands = parser.add_subparsers(dest="command", required=True)

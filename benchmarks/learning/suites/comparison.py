@@ -1,4 +1,4 @@
-"""What two methods may be compared by: they differ in what is said, and the verdict is a function of intervals.
+"""Comparison of two methods: check that only declared settings differ, and classify differences by intervals.
 
 The measures are those of Agarwal et al. 2021 ("Deep Reinforcement Learning at the Edge of the Statistical Precipice"):
 interquartile means, their difference, and the probability of improvement, each with a stratified bootstrap interval.
@@ -25,20 +25,20 @@ __all__ = [
 
 F64 = np.ndarray
 DRAWS = 2000
-LEAST_SEEDS = 3  # of a verdict
+LEAST_SEEDS = 3  # needed for a verdict
 TRIALS = {1: "a trial: one seed", 2: "a trial: two seeds"}
 
 
 class Comparison(NamedTuple):
-    """How a method stands against another one.
+    """Comparison of a method with another one.
 
     Attributes
     ----------
     seeds
-        The least number of seeds of either on a task.
+        Smallest number of seeds of either method on any task.
     difference, probability
         Interquartile mean of the first minus that of the second, and the probability that a training of the first ends
-        above one of the second, each as (value, low, high); the ends are NaN with a single seed.
+        above one of the second, each as (value, low, high); the bounds are NaN with a single seed.
     """
 
     seeds: int
@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What the data carry: a difference is one where its interval excludes zero."""
+        """What the data show: a difference counts if its interval excludes zero."""
         if self.seeds < LEAST_SEEDS:
             return TRIALS[self.seeds]
         _, low, high = self.difference
@@ -57,7 +57,7 @@ class Comparison(NamedTuple):
 
 
 def differing_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings that are not equal."""
+    """Return the names of the settings that differ."""
     return [key for key in first if first[key] != second.get(key)] + [
         key for key in second if key not in first
     ]
@@ -66,21 +66,21 @@ def differing_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> l
 def refuse_unlike(
     name: str, first: Mapping[str, Any], second: Mapping[str, Any], said: Sequence[str]
 ) -> None:
-    """Refuse a contrast of two methods that differ in more, or in less, than is said.
+    """Check that two methods differ in exactly the declared settings.
 
     Parameters
     ----------
     name
-        Of the contrast, for the sentence.
+        Name of the contrast, for the error message.
     first, second
-        Resolved settings of both.
+        Resolved settings of the two methods.
     said
-        Names of the settings that they shall differ in.
+        Names of the settings in which they should differ.
 
     Raises
     ------
     ValueError
-        With the settings that are not said, or that are the same.
+        If other settings differ, or if some of these are the same.
     """
     found = differing_settings(first, second)
     if more := [key for key in found if key not in said]:
@@ -91,9 +91,9 @@ def refuse_unlike(
 
 
 def probability_of_improvement(first: Sequence[F64], second: Sequence[F64]) -> F64:
-    """Return the chance that a random training of the first ends above one of the second, ties half, over the tasks.
+    """Return the probability that a random training of the first method ends above one of the second.
 
-    Scores run along the last axis; axes before it are those of the result.
+    The probability is averaged over the tasks; ties count half. Scores are along the last axis; leading axes are kept.
     """
     pairs = [
         np.sign(x[..., :, None] - y[..., None, :]).mean(axis=(-2, -1))
@@ -108,12 +108,12 @@ def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
     Parameters
     ----------
     first, second
-        For each task the scores of the seeds, shape (seeds,); seeds are drawn again within each task, for each method.
+        Scores of the seeds for each task, shape (seeds,). The bootstrap resamples seeds within each task and method.
 
     Returns
     -------
     Comparison
-        The same draws are made every time.
+        Deterministic: the resampling uses a fixed seed.
     """
     return Comparison(
         min(len(scores) for scores in (*first, *second)),
@@ -123,19 +123,19 @@ def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
 
 
 def stands_out(own: F64, others: Mapping[str, F64]) -> str:
-    """Return whether the scores of a method are above those of each other one, in words.
+    """Return in words whether the scores of a method are above those of all others.
 
     Parameters
     ----------
     own
-        Scores of the seeds of the method, shape (seeds,).
+        Scores of the method's seeds, shape (seeds,).
     others
-        Those of each method that it shall be ahead of.
+        Scores of each method with which it is compared.
 
     Returns
     -------
     str
-        *Ahead of all* where the interval of each difference says so; *behind* those that are ahead of it; else the ones
+        *Ahead of all* if all intervals show it; *behind* the methods that are shown to be better; otherwise the methods
         from which no difference is shown.
     """
     verdicts = {name: compare([own], [scores]).verdict for name, scores in others.items()}
@@ -162,7 +162,7 @@ def _with_interval(
     first: Sequence[F64],
     second: Sequence[F64],
 ) -> tuple[float, float, float]:
-    """Return a measure and the ends of its 95 % percentile interval."""
+    """Return a measure and the bounds of its 95 % percentile bootstrap interval."""
     tasks, value = len(first), float(measure(first, second))
     if min(len(scores) for scores in (*first, *second)) == 1:
         return value, np.nan, np.nan
@@ -176,7 +176,7 @@ def _with_interval(
         axis=-1,
         vectorized=True,
         n_resamples=DRAWS,
-        batch=100,  # bounds the memory of the pairs
+        batch=100,  # limits the memory used for the pairs
         method="percentile",
         rng=np.random.default_rng(0),
     ).confidence_interval

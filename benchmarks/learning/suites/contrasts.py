@@ -1,4 +1,4 @@
-"""The contrasts of a suite as a table: differences with intervals, and the verdicts that follow from them."""
+"""Table of the contrasts of a suite: differences with intervals, and the resulting verdicts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from benchmarks.learning.suites.settings import row_name
 __all__ = ["by_task", "contrast_table", "evaluated_returns", "with_interval"]
 
 HEAD = (
-    "| task | contrast | differ in | seeds | training | probability of improvement | verdict "
+    "| task | contrast | differing settings | seeds | training | probability of improvement | verdict "
     "| mean action | verdict |",
     "| --- | --- | --- | --: | --: | --: | --- | --: | --- |",
 )
 
 
 def by_task(methods: Mapping[str, Seeds]) -> dict[str, dict[str, Seeds]]:
-    """Sort the complete jobs of ``methods_of`` by task, and those of a task by method."""
+    """Group the complete jobs of ``methods_of`` by task and method."""
     groups: dict[str, dict[str, Seeds]] = {}
     for name, seeds in methods.items():
         for seed in seeds:
@@ -33,19 +33,19 @@ def by_task(methods: Mapping[str, Seeds]) -> dict[str, dict[str, Seeds]]:
 
 
 def contrast_table(suite: Suite, groups: Mapping[str, Mapping[str, Seeds]]) -> list[str]:
-    """Compare the methods that a suite compares, on each task on which both have trainings.
+    """Return a table of a suite's contrasts, for each task on which both methods have trainings.
 
     Parameters
     ----------
     suite
-        Its ``contrasts`` have been checked to differ in what they say and in no more.
+        Suite whose ``contrasts`` have been checked to differ only in the declared settings.
     groups
         Complete jobs by task and method.
 
     Returns
     -------
     list of str
-        Lines of a Markdown table, without a row where there is nothing to compare yet. Differences are those of the
+        Lines of a Markdown table, without rows for contrasts that lack trainings. Differences are those of the
         interquartile means over the seeds: of the training episodes in the last twentieth of a training, and of the
         held-out episodes with the mean action.
     """
@@ -71,17 +71,17 @@ def _row(task: str, contrast: Contrast, first: Seeds, second: Seeds) -> str:
 
 
 def evaluated_returns(seeds: Seeds) -> np.ndarray:
-    """Return the mean return of the held-out episodes with the mean action, shape (seeds,)."""
+    """Return the mean return of the mean action over the held-out episodes, shape (seeds,)."""
     return np.array([seed["evaluation"]["deterministic"]["mean_return"] for seed in seeds])
 
 
 def with_interval(difference: tuple[float, float, float]) -> str:
-    """Return a difference with the interval that it has from two seeds on; whole numbers where it is large."""
+    """Format a difference with its interval, which needs two seeds; large values are rounded to integers."""
     largest = np.nanmax(np.abs(difference))
     return _cell(difference, ",.0f" if largest >= 100.0 else ".3g")
 
 
 def _cell(measured: tuple[float, float, float], form: str) -> str:
-    """Return a measure with its interval, where it has one."""
+    """Format a measure, with its interval if it has one."""
     value, low, high = (f"{number:{form}}" for number in measured)
     return value if np.isnan(measured[1]) else f"{value} [{low}, {high}]"

@@ -1,4 +1,4 @@
-"""How unevenly a sampler draws in the end of a training, from its checkpoint."""
+"""Measure how uneven a sampler's probabilities are at the end of a training, from its checkpoint."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["draws_of", "read_draws", "table_of_draws"]
 
 
 def read_draws(jobs: Iterable[Job], work: Path) -> dict[str, dict[str, Any]]:
-    """Return ``draws_of`` the checkpoint of each job that has one and whose sampler weighs steps, by the job's name."""
+    """Return ``draws_of`` each job's checkpoint by the job's name, skipping jobs without one and uniform samplers."""
     places = {job.name: work / job.name / "checkpoint" for job in jobs if job.agent is not None}
     found = {name: draws_of(place) for name, place in places.items() if place.exists()}
     return {name: draws for name, draws in found.items() if draws is not None}
 
 
 def draws_of(checkpoint: Path) -> dict[str, Any] | None:
-    """Say how far the chances of the steps in the memory are apart; ``None`` where all are the same by design.
+    """Return how uneven the sampling probabilities in the memory are, or None for a sampler that is uniform by design.
 
     Returns
     -------
     dict
-        ``updates`` of the sampler's network (0 without one), the 10, 50 and 90 % quantiles of the ``scores`` of the
-        steps that have been drawn, the share ``not_drawn_yet`` of the others, and the ``effective_share`` of the
-        memory (``rl_agent.replay.samplers.sampler.effective_share``).
+        ``updates`` of the sampler's network (0 without one), the 10 %, 50 % and 90 % quantiles of the ``scores`` of the
+        steps that have been sampled, the share ``not_drawn_yet`` of steps that have not, and the ``effective_share`` of
+        the memory (``rl_agent.replay.samplers.sampler.effective_share``).
     """
     learner = Learner.load(checkpoint)
     share = learner.sampler.effective_share(learner.memory.storage)
@@ -40,7 +40,7 @@ def draws_of(checkpoint: Path) -> dict[str, Any] | None:
     scores = arrays["sampler/score" if "sampler/score" in arrays else "sampler/error"]
     scores = scores[learner.memory.storage.indices()]
     has_network = "sampler/network/steps" in arrays
-    # what came last has 0, what a network has not scored 1; PER's errors may be 1
+    # steps added last have score 0, steps not yet scored by a network have 1; PER's errors may equal 1
     is_new = np.isin(scores, (0.0, 1.0)) if has_network else scores == 0.0
     return {
         "updates": int(arrays["sampler/network/steps"]) if has_network else 0,
@@ -51,7 +51,7 @@ def draws_of(checkpoint: Path) -> dict[str, Any] | None:
 
 
 def table_of_draws(draws: dict[str, dict[str, Any]], jobs: Iterable[Job]) -> list[str]:
-    """Return a row for each task and method, over its seeds, in Markdown."""
+    """Return a Markdown table with a row for each task and method, over its seeds."""
     lines = [
         "| task | method | trainings | updates of the network | score, 10 % | 90 % | never sampled "
         "| effective share of the memory |",
@@ -74,7 +74,7 @@ def table_of_draws(draws: dict[str, dict[str, Any]], jobs: Iterable[Job]) -> lis
 
 
 def how_uneven(draws: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return what the trainings show together: the samplers that learn, and PER by whether observations are images."""
+    """Return quantities over all trainings: for NERS and ERO, and for PER with vector and image observations."""
     names = {
         kind: [name for name in draws if f"_{kind}" in name] for kind in ("ners", "ero", "per")
     }
@@ -86,7 +86,7 @@ def how_uneven(draws: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
     spread = max(one["scores"][2] - one["scores"][0] for one in learned)
     return [
         (
-            "NERS and ERO: the scores of a training, from the 10 % to the 90 % quantile, lie within",
+            "NERS and ERO: largest difference of the 90 % and 10 % quantiles of the scores of a training",
             f"{spread:.3f}",
         ),
         (
@@ -101,11 +101,11 @@ def how_uneven(draws: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
             "NERS and ERO: steps never sampled",
             _span([one["not_drawn_yet"] for one in learned], ".1%"),
         ),
-        ("PER: effective share, observations that are vectors", _span(vectors, ".2f")),
-        ("PER: effective share, observations that are images", _span(images, ".2f")),
+        ("PER: effective share of the memory, vector observations", _span(vectors, ".2f")),
+        ("PER: effective share of the memory, image observations", _span(images, ".2f")),
     ]
 
 
 def _span(values: list[Any], form: str) -> str:
-    """Return the least and the largest value, or the one that both are when written so."""
+    """Return the range of the values, or a single value if both ends are formatted alike."""
     return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (min(values), max(values))))

@@ -1,8 +1,8 @@
-"""One training in a process of its own: ``python -m benchmarks.learning.suites.job JOB.json``.
+"""Run one training in its own process: ``python -m benchmarks.learning.suites.job JOB.json``.
 
-It goes on from its checkpoint, stops with one at SIGINT and SIGTERM or when the process that started it is gone, and
-leaves its curve (curve.csv) and what it was (result.json) in its folder of work when it is complete. Seconds count
-training alone, without evaluation and checkpoints.
+The job resumes from its checkpoint. On SIGINT or SIGTERM, or when its parent process has ended, it saves a checkpoint
+and stops. A complete job has its curve (curve.csv) and its result (result.json) in its work folder. Seconds count
+training only, without evaluation and checkpoints.
 """
 
 from __future__ import annotations
@@ -33,49 +33,49 @@ from rl_agent.learner import Learner
 from rl_agent.rollout.in_process import SerialRun
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
-ROWS = 200  # of a curve
-LEAST_ROW = 100  # environment steps
-LOOK_EVERY = 250  # environment steps between looks at whether to stop
+ROWS = 200  # per curve
+LEAST_ROW = 100  # environment steps between rows, at least
+LOOK_EVERY = 250  # environment steps between checks whether to stop
 INTERRUPTED = 3  # exit status
 LOGGED = (
     "beta",
     "far_fraction",
     "kl",
-)  # of the learner at the end of a row: beta, and means over the memory
-EVALUATED = ("mean_return", "mean_length", "survival")  # of the policy on the way, in a curve
+)  # logged by the learner at the end of a row: beta, and means over the memory
+EVALUATED = ("mean_return", "mean_length", "survival")  # of evaluations during training
 
 Episodes = Sequence[tuple[float, int]]  # return and length
 
 
 class Interrupted(Exception):  # noqa: N818
-    """The job was told to stop before it was complete."""
+    """The job was interrupted before it was complete."""
 
 
 class Clock:
-    """CPU seconds of this process and wall seconds, between ``start`` and ``stop``."""
+    """Stopwatch for the CPU seconds of this process and wall seconds between ``start`` and ``stop``."""
 
     def __init__(self) -> None:
         self.cpu = self.wall = 0.0
 
     def start(self) -> None:
-        """Go on counting."""
+        """Start or resume counting."""
         self._begin = time.process_time(), time.perf_counter()
 
     def stop(self) -> None:
-        """Count no further."""
+        """Stop counting."""
         self.cpu += time.process_time() - self._begin[0]
         self.wall += time.perf_counter() - self._begin[1]
 
 
 class Curve:
-    """The rows of a training, and its clock.
+    """The curve of a training, written row by row, and its clock.
 
     Parameters
     ----------
     path
         The CSV file; its rows up to ``steps`` are kept.
     steps
-        Where the training goes on.
+        Environment steps at which the training starts or resumes.
     """
 
     def __init__(self, path: Path, steps: int) -> None:
@@ -96,7 +96,7 @@ class Curve:
         evaluated: Mapping[str, Any] | None = None,
         logged: Mapping[str, float] | None = None,
     ) -> None:
-        """Append a row: means of the training episodes since the last one, of an evaluation, and of the learner."""
+        """Append a row: means over the training episodes since the last row, an evaluation, and learner statistics."""
         mean_return, mean_length = np.mean(episodes, axis=0) if episodes else ("", "")
         row = {
             "environment_steps": steps,
@@ -118,7 +118,7 @@ class Curve:
 def train_own(
     job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
 ) -> Curve:
-    """Train an agent of ours, deterministic from one checkpoint to the next; the last one is at its end."""
+    """Train an agent of rl_agent, deterministically between checkpoints, and save a final checkpoint."""
     checkpoint = folder / "checkpoint"
     task = describe_task(job.env, job.options_in_training)
     if checkpoint.exists():
@@ -136,7 +136,7 @@ def train_own(
     curve = _begin_curve(folder, learner.environment_steps)
     environments = make_vector(job.env, job.options_in_training, job.agents, guarded=False)
     run = SerialRun(learner, environments, _first_seeds(job, learner.environment_steps))
-    learner.finished_episodes()  # those that an interruption cut short
+    learner.finished_episodes()  # discard episodes cut short by an interruption
     saved = time.monotonic()
     while not job.is_enough(learner.environment_steps, curve.clock.cpu):
         before = learner.environment_steps
@@ -169,12 +169,12 @@ def train_own(
 
 
 def _first_seeds(job: Job, steps: int) -> list[int]:
-    """Return the seed of each environment where a training begins or goes on."""
+    """Return the seed of each environment at the step at which the training starts or resumes."""
     return [episode_seed(Purpose.TRAINING, job.seed, agent, steps) for agent in range(job.agents)]
 
 
 def _evaluate(job: Job, controller: Controller) -> dict[str, Any]:
-    """Evaluate a policy in the task itself, on held-out episodes."""
+    """Evaluate a policy on held-out episodes, without the options used in training only."""
     return evaluate(
         job.env,
         job.env_options,
@@ -185,7 +185,7 @@ def _evaluate(job: Job, controller: Controller) -> dict[str, Any]:
 
 
 def own_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller:
-    """The trained policy of an agent of ours."""
+    """Return the trained policy of rl_agent as a controller."""
     policy = Learner.load(folder / "checkpoint").policy()
     return PolicyController(policy, deterministic=deterministic, seed=job.seed)
 
@@ -193,7 +193,7 @@ def own_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller
 def train_sb3(
     job: Job, folder: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
 ) -> Curve:
-    """Train an algorithm of stable-baselines3, from the beginning: its memory is not kept."""
+    """Train an algorithm of stable-baselines3, always from the start, because its replay memory is not saved."""
     import stable_baselines3
     import torch
     from stable_baselines3.common.callbacks import BaseCallback
@@ -211,7 +211,7 @@ def train_sb3(
     curve = _begin_curve(folder, 0)
 
     class Rows(BaseCallback):
-        """Writes the curve between steps."""
+        """Callback that writes the rows of the curve."""
 
         goal = _next_row(job, 0)
 
@@ -235,7 +235,7 @@ def train_sb3(
 
 
 def sb3_controller(job: Job, folder: Path, *, deterministic: bool) -> Controller:
-    """The trained policy of stable-baselines3."""
+    """Return the trained policy of stable-baselines3 as a controller."""
     import stable_baselines3
 
     from benchmarks.learning.suites.sb3 import ModelController
@@ -255,7 +255,7 @@ def _next_row(job: Job, steps: int) -> int:
 
 
 def _begin_curve(folder: Path, steps: int) -> Curve:
-    """Open the curve and note the start."""
+    """Open the curve and record the step at which the training starts or resumes."""
     starts = folder / "starts.json"
     before = json.loads(starts.read_text()) if starts.exists() else []
     write_atomically(starts, json.dumps([*before, steps]).encode())
@@ -265,14 +265,14 @@ def _begin_curve(folder: Path, steps: int) -> Curve:
 def carry_out(
     job: Job, results: Path, work: Path, checkpoint_every: float, told_to_stop: Callable[[], bool]
 ) -> None:
-    """Train, evaluate and leave what was found in ``work``; nothing is done when the study has it already.
+    """Train, evaluate and write the result into ``work``, unless the study already has it.
 
     Raises
     ------
     Interrupted
-        When told to stop; what was trained is in ``work``.
+        If interrupted; the checkpoint is in ``work``.
     ValueError
-        When there is a training of the same name with other settings.
+        If there is a training of the same name with other settings.
     """
     folder = work / job.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -318,7 +318,7 @@ def carry_out(
 
 
 def keep(job: Job, results: Path, work: Path) -> None:
-    """Add what a complete job has left to the file of its study, in place of a shorter training of the same job."""
+    """Add the result of a complete job to the file of its study, replacing a shorter training of the same job."""
     folder = work / job.name
     if (folder / RESULT).exists():
         row = json.loads((folder / RESULT).read_text())
@@ -333,13 +333,13 @@ def _versions(*packages: str) -> dict[str, str]:
 
 
 def is_complete(job: Job, results: Path) -> bool:
-    """Whether the results hold this job with these settings and at least this length."""
+    """Return whether the results contain this job with these settings and at least this length."""
     found = _kept(job, results)
     return found is not None and _is_of(found, job) and _is_enough(found, job)
 
 
 def _kept(job: Job, results: Path) -> dict[str, Any] | None:
-    """Return the row that a study has of a job."""
+    """Return the row of a job in a study, or None."""
     return next((row for row in read(results) if row["name"] == job.name), None)
 
 
@@ -348,18 +348,18 @@ def _is_enough(found: dict[str, Any], job: Job) -> bool:
 
 
 def _is_of(found: dict[str, Any], job: Job) -> bool:
-    """Whether a training had the settings of the job; one from before a setting existed had that one's default."""
+    """Return whether a training had the settings of the job; settings that did not exist then count as defaults."""
     settings, agent = found["settings"], found["settings"]["agent"]
     if agent is not None and job.agent is not None:
         agent = current_settings(agent)
         younger = {key: default_settings()[key] for key in job.agent.keys() - agent.keys()}
-        as_kept = json.loads(json.dumps(younger))  # where tuples are lists
+        as_kept = json.loads(json.dumps(younger))  # turns tuples into lists
         settings = settings | {"agent": agent | as_kept}
     return settings == job.settings()
 
 
 def main() -> int:
-    """Carry out the job that stands in a file."""
+    """Run the job described in a file."""
     order: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     parent, noted = order["parent"], []
     for number in (signal.SIGINT, signal.SIGTERM):

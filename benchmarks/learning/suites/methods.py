@@ -1,4 +1,4 @@
-"""The methods of a suite side by side: their seeds, their curves and the numbers of a table."""
+"""Compare the methods of a suite: their seeds, their curves and the numbers of a table."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = [
     "training_returns",
 ]
 
-POINTS = 60  # of a drawn curve
-LEGEND_LETTERS = 150  # side by side, of labels as wide as the widest
+POINTS = 60  # per plotted curve
+LEGEND_LETTERS = 150  # width of a legend row, counting each label as wide as the widest
 
 
 class Panel(NamedTuple):
-    """What is drawn against what.
+    """The quantities and axes of a plot.
 
     Attributes
     ----------
     along
-        0 for steps, 1 for CPU seconds.
+        Quantity of the x axis: 0 for steps, 1 for CPU seconds.
     value
-        Column of the curves.
+        Column of the curves, on the y axis.
     x, y
         Labels of the axes.
     scale
-        Of y, as matplotlib names it.
+        Scale of the y axis, a name of matplotlib.
     """
 
     along: int
@@ -55,9 +55,9 @@ class Panel(NamedTuple):
 
 
 def methods_of(name: str, suite: Suite, results: Path) -> dict[str, Seeds]:
-    """Return the complete jobs by method: those of a suite in its order, and those beside it, of any task.
+    """Return the complete jobs of a suite by method, in its order, followed by those of ``suite.beside``, on any task.
 
-    Methods without one are left out.
+    Methods without complete jobs are left out.
     """
     found = {of: read_results(results, of) for of in (name, *_suites(suite.beside))}
     wanted = [(name, who) for who in suite.methods]
@@ -85,16 +85,16 @@ def draw(
     picture: Path,
     styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Draw the curves of methods, with bands where there are several seeds.
+    """Plot the curves of methods, with interval bands if there are several seeds.
 
     Parameters
     ----------
     methods, panels
-        What is drawn.
+        Curves and plots.
     picture
-        The file.
+        Output file.
     styles
-        Colour and dashes of each method, where other pictures have the same ones.
+        Colour and dashes of each method, if shared with other pictures.
     """
     styles = styles or styles_of(methods)
     figure = Figure(figsize=(11, 4), layout="constrained")
@@ -135,7 +135,7 @@ def draw_on_page(
     shows: str,
     styles: Mapping[str, Mapping[str, Any]],
 ) -> str:
-    """Draw curves into ``images/PAGE_NAME.png`` beside a page; return the Markdown that shows them."""
+    """Plot curves into ``images/PAGE_NAME.png`` next to a page; return the Markdown that shows them."""
     picture = page.parent / "images" / f"{page.stem}_{name}.png"
     draw(methods, panels, picture, styles)
     return f"![{shows}]({picture.relative_to(page.parent).as_posix()})"
@@ -149,11 +149,11 @@ def training_returns(seeds: Seeds) -> np.ndarray:
 
 
 def numbers(values: Sequence[float], form: str = "") -> str:
-    """Return the mean over seeds, with the seeds' own behind; three digits or whole numbers unless told otherwise."""
+    """Format the mean over seeds, followed by each seed's value; by default three digits, or integers if large."""
     each = ", ".join(number(value, form) for value in values)
     return each if len(values) == 1 else f"{number(float(np.mean(values)), form)} ({each})"
 
 
 def number(value: float, form: str = "") -> str:
-    """Return a number of a table, without an exponent where it is large."""
+    """Format a number for a table, without an exponent if it is large."""
     return f"{value:{form or (',.0f' if abs(value) >= 999.5 else '.3g')}}"

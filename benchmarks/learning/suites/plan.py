@@ -1,4 +1,4 @@
-"""Suites of trainings as data, and the single jobs that they consist of."""
+"""Suites of trainings as data, and the jobs of which they consist."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["Contrast", "Job", "Result", "Suite", "jobs_of", "read_plan", "read_r
 
 
 class Contrast(BaseModel):
-    """Two methods that are compared, and the settings that they differ in; a suite with others in it is refused.
+    """Two methods to compare, and the settings in which they differ; any other difference is an error.
 
     Attributes
     ----------
     methods
         The first is compared with the second.
     differ_in
-        Names of settings of an agent.
+        Names of the agent's settings that differ.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -52,27 +52,27 @@ class Suite(BaseModel):
     presets
         The tasks, as presets of flowsim.
     env_options
-        Changes of the options that the presets give their environments.
+        Overrides of the environment options of the presets.
     agents
-        Environments that are stepped side by side in one process.
+        Environments that are stepped together in one process.
     steps, cpu_seconds
-        A job ends with whichever comes first: environment steps over all agents, or CPU seconds of its training.
+        Limits of a job, whichever is reached first: environment steps over all agents, or CPU seconds of training.
     seeds
-        Seeds 0, 1, ...
+        Number of seeds: 0, 1, ...
     evaluate_episodes
         Episodes in which the last policy is evaluated.
     evaluate_every
-        Environment steps between evaluations of the current policy during training; only for our own agents.
+        Environment steps between evaluations of the current policy during training; only for agents of rl_agent.
     training_options
-        Changes of the environment's options while an agent trains; it is evaluated without.
+        Overrides of the environment options during training, not used in evaluation.
     agent
-        Settings shared by the methods that have settings of an agent.
+        Settings shared by the methods that specify agent settings.
     methods
         By name: ``{}`` for the preset's agent, settings of an agent, or ``{sb3: CLASS, ...}``.
     contrasts
-        Which methods are compared, and in what alone they differ.
+        Pairs of methods to compare, and the only settings in which they differ.
     beside
-        Suites whose curves on the same tasks are drawn beside these, or single methods as ``SUITE/METHOD``.
+        Suites, or single methods as ``SUITE/METHOD``, whose curves on the same tasks are plotted for comparison.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -95,22 +95,22 @@ class Suite(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One training: everything that decides it.
+    """Complete specification of one training.
 
     Attributes
     ----------
     suite, env, method, seed
-        Who it is.
+        Identity of the job.
     steps, cpu_seconds
-        When it ends; what has been trained for less can go on.
+        Limits of the training; a shorter training can be continued.
     env_options, agents, evaluate_episodes
-        The task, how many of it are trained on, and in how many of its episodes the last policy is evaluated.
+        Options of the environment, number of environments, and number of evaluation episodes of the last policy.
     agent
-        Resolved settings of our agent, or None.
+        Resolved settings of an agent of rl_agent, or None.
     sb3
         Class and settings of stable-baselines3, or None.
     training_options
-        Changes of the options while it trains.
+        Overrides of the environment options during training.
     evaluate_every
         Environment steps between evaluations during training.
     """
@@ -136,16 +136,16 @@ class Job:
 
     @property
     def options_in_training(self) -> dict[str, Any]:
-        """Options of the environments that it trains in."""
+        """Environment options used in training."""
         return self.env_options | self.training_options
 
     @property
     def name(self) -> str:
-        """Its name in the file of the study, and its folder inside the folder of work."""
+        """Name in the file of the study, and folder within the work folder."""
         return f"{self.suite}/{self.task}_{slug(self.method)}_seed{self.seed}"
 
     def settings(self) -> dict[str, Any]:
-        """What may not change when a job goes on, as it comes back from JSON; what is unused is left out."""
+        """Return the settings that must not change when a job is continued, as read from JSON, without unused ones."""
         unused: tuple[tuple[str, Any], ...] = (("training_options", {}), ("evaluate_every", None))
         fixed = {
             key: value
@@ -155,18 +155,18 @@ class Job:
         return json.loads(json.dumps(fixed))
 
     def is_enough(self, steps: int, cpu_seconds: float) -> bool:
-        """Whether a training of this length is complete."""
+        """Return whether a training of this length is complete."""
         return steps >= self.steps or (
             self.cpu_seconds is not None and cpu_seconds >= self.cpu_seconds
         )
 
 
 Result = dict[str, Any]
-"""A row of a study: what a complete job keeps, with its curve."""
+"""A row of a study: the result of a complete job, with its curve."""
 
 
 def slug(words: str) -> str:
-    """Return a name that is fit for a file: ``DDPG + ReF-ER`` becomes ``ddpg_refer``."""
+    """Return a name suitable for a file: ``DDPG + ReF-ER`` becomes ``ddpg_refer``."""
     return re.sub(r"[^a-z0-9]+", "_", words.replace("-", "").lower())
 
 
@@ -188,12 +188,12 @@ def _is_known(beside: str, plan: dict[str, Suite]) -> bool:
 
 
 def jobs_of(name: str, suite: Suite) -> list[Job]:
-    """Return the jobs of a suite, all methods with seed 0 first, validated before any of them runs.
+    """Return the validated jobs of a suite, ordered by seed.
 
     Raises
     ------
     ValueError
-        If two of them would have the same files, or methods that are compared differ in more than is said.
+        If two jobs would have the same files, or if compared methods do not differ in exactly the declared settings.
     """
     jobs = [
         _job(name, suite, preset, method, seed)
@@ -210,7 +210,7 @@ def jobs_of(name: str, suite: Suite) -> list[Job]:
 
 
 def _check(name: str, contrast: Contrast, jobs: list[Job]) -> None:
-    """Refuse a contrast of methods that are not there, are not ours, or differ in more than is said."""
+    """Raise ValueError if a contrast's methods do not exist, are not of rl_agent, or have undeclared differences."""
     settings: dict[str, Any] = {job.method: job.agent for job in jobs}
     what = f"suite {name}, {contrast.name}"
     for method in contrast.methods:
@@ -246,5 +246,5 @@ def _job(name: str, suite: Suite, preset: str, method: str, seed: int) -> Job:
 
 
 def read_results(study: Path, suite: str) -> list[Result]:
-    """Return what the file of a study has of a suite, each training with the rows of its ``curve``."""
+    """Return the rows of a suite in the file of a study, each with its ``curve``."""
     return [row for row in read(study) if row["name"].rpartition("/")[0] == suite]

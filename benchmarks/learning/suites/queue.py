@@ -1,6 +1,6 @@
-"""Jobs in processes, so many at a time; what is complete is skipped, what fails is named and the others go on.
+"""Run jobs in parallel processes: complete jobs are skipped, and a failed job is reported without stopping the others.
 
-A complete job is added to the file of its study by this process alone.
+Only this process adds complete jobs to the file of their study.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 LOOK_EVERY = 0.2  # seconds
-TELL_EVERY = 60.0  # seconds, where the line cannot be written over
-STOP_TIMEOUT = 120.0  # seconds that jobs have for their checkpoint
+TELL_EVERY = 60.0  # seconds between progress lines if the output is not a terminal
+STOP_TIMEOUT = 120.0  # seconds that jobs have to write their checkpoint
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """The file that complete jobs are added to, where jobs work, and how often they write a checkpoint, in seconds."""
+    """File of the results, work folder of the jobs, and seconds between checkpoints."""
 
     results: Path
     work: Path
@@ -47,7 +47,7 @@ def list_jobs(jobs: list[Job], results: Path) -> None:
 
 
 def carry_out(jobs: list[Job], processes: int, places: Places) -> int:
-    """Run the jobs; return what the command is to end with: 1 when one failed, 130 when stopped."""
+    """Run the jobs; return the exit code of the command: 1 if a job failed, 130 if interrupted."""
     try:
         failed = run_jobs(jobs, processes, places)
     except KeyboardInterrupt:
@@ -59,17 +59,17 @@ def carry_out(jobs: list[Job], processes: int, places: Places) -> int:
 
 
 def run_jobs(jobs: list[Job], processes: int, places: Places) -> list[str]:
-    """Carry out all jobs that are not complete yet.
+    """Run all jobs that are not complete yet.
 
     Returns
     -------
     list of str
-        The jobs that failed, each with its error.
+        The failed jobs, each with its error.
 
     Raises
     ------
     KeyboardInterrupt
-        On SIGINT or SIGTERM, after the running jobs have stopped with their checkpoints.
+        On SIGINT or SIGTERM, after the running jobs have written their checkpoints and stopped.
     """
     waiting = [job for job in jobs if not is_complete(job, places.results)]
     print(f"{len(jobs)} jobs, {len(jobs) - len(waiting)} complete already", flush=True)
@@ -125,7 +125,7 @@ def _start(job: Job, places: Places) -> subprocess.Popen[bytes]:
 
 
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    """Let the processes write their checkpoints; who takes too long is killed and loses what came after its last."""
+    """Let the processes write their checkpoints; a process that takes too long is killed."""
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + STOP_TIMEOUT
@@ -148,7 +148,7 @@ def _reason(status: int, log: Path) -> str:
 
 
 class _Progress:
-    """A line that says how far the jobs are and how long the rest will take."""
+    """A progress line with the state of the jobs and the estimated time left."""
 
     def __init__(self, jobs: list[Job], processes: int, places: Places) -> None:
         self._jobs, self._processes, self._places = jobs, processes, places
@@ -156,12 +156,12 @@ class _Progress:
         self._line = ""
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a line that is not overwritten."""
         print("\r" + text.ljust(len(self._line)), flush=True)
         self._line, self._told = "", -TELL_EVERY
 
     def show(self, running: list[Job], waiting: list[Job]) -> None:
-        """Print the present state, over the last one on a terminal."""
+        """Print the current state; on a terminal it overwrites the last one."""
         on_terminal = sys.stdout.isatty()
         now = time.monotonic()
         if not running or now - self._told < (1.0 if on_terminal else TELL_EVERY):
@@ -197,7 +197,7 @@ class _Progress:
         lengths: dict[str, tuple[int, float]],
         speeds: dict[tuple[str, str], float],
     ) -> str:
-        """Say how long the rest takes; jobs of a kind that nobody has seen yet count as the mean of the others."""
+        """Return the estimated time left; kinds of jobs without a measured speed use the mean of the others."""
         if not speeds:
             return "time left not known yet"
         per_step = {kind: 1 / speed for kind, speed in speeds.items()}
@@ -218,7 +218,7 @@ class _Progress:
         return job.task, job.method
 
     def _length(self, job: Job) -> tuple[int, float]:
-        """Environment steps and wall seconds of the curve so far."""
+        """Return the environment steps and wall seconds of the curve so far."""
         rows = Table(self._places.work / job.name / "curve.csv").read()
         return (
             (int(rows[-1]["environment_steps"]), float(rows[-1]["wall_seconds"]))

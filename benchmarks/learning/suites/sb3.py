@@ -1,4 +1,4 @@
-"""Our vector environments as stable-baselines3 wants them, and its models as controllers."""
+"""Adapters: vector environments for stable-baselines3, and its models as controllers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["Environments", "ModelController"]
 
 
 class Environments(VecEnv):
-    """A vector environment that resets in the same step, with the episodes it has seen.
+    """A VecEnv around a Gymnasium vector environment with same-step reset, which records finished episodes.
 
-    The agents of multi-agent environments are environments of their own, so that one policy learns from all of
-    them. They end with their environment; an agent that has ended before has a reward of 0 until then.
+    Each agent of a multi-agent environment is presented as a separate environment, so that one policy learns from all
+    of them. All agents end with their environment; an agent that has ended before receives a reward of 0 until then.
 
     Parameters
     ----------
     vector
         The environments.
     seed
-        Seeds the first reset: one number, or one for each of them.
+        Seed of the first reset: one number, or one for each environment.
     agents_per_env
-        Agents that act together in each of them.
+        Number of agents in each environment.
     """
 
     def __init__(
@@ -54,21 +54,21 @@ class Environments(VecEnv):
         super().__init__(vector.num_envs * agents_per_env, sees, acts)
 
     def take_episodes(self) -> list[tuple[float, int]]:
-        """Return and length of the episodes completed since the last call."""
+        """Return the return and length of each episode completed since the last call."""
         episodes, self._episodes = self._episodes, []
         return episodes
 
     def reset(self) -> np.ndarray:
-        """Begin all episodes."""
-        seed: Any = self._first_seed  # vectors take lists, too
+        """Reset all environments."""
+        seed: Any = self._first_seed  # vector environments accept lists too
         return self._apart(np.array(self._vector.reset(seed=seed)[0]))
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Note the actions."""
+        """Store the actions for ``step_wait``."""
         self._actions = actions
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Take the step."""
+        """Step the environments with the stored actions."""
         actions = self._actions.reshape(
             self._vector.num_envs, *self._vector.single_action_space.shape or ()
         )
@@ -86,7 +86,7 @@ class Environments(VecEnv):
             paid, gone = agent_outcomes(info, ended, self._agents_per_env)
             rewards = np.where(self._gone, 0.0, paid.ravel())
             self._gone |= gone.ravel()
-            cut &= ~self._gone  # who reached a terminal state has no value behind it
+            cut &= ~self._gone  # an agent that reached a terminal state is not bootstrapped
             self._gone &= ~each
         infos: list[dict[str, Any]] = [{} for _ in each]
         for k, final in zip(np.flatnonzero(each), self._apart(last[ended]), strict=True):
@@ -95,7 +95,7 @@ class Environments(VecEnv):
         return self._apart(np.array(observations)), np.array(rewards, np.float32), each, infos
 
     def _apart(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Give every agent a row, shape (n N, S)."""
+        """Return observations with a row for each agent of each environment, shape (n N, S)."""
         return observations.reshape(-1, observations.shape[-1])
 
     def close(self) -> None:
@@ -103,26 +103,26 @@ class Environments(VecEnv):
         self._vector.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """There is nothing to ask for; render_mode is asked for at the start."""
+        """Return None for each environment; stable-baselines3 asks for ``render_mode`` at the start."""
         return [None] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse."""
+        """Raise NotImplementedError."""
         raise NotImplementedError
 
     def env_method(
         self, method_name: str, *args: Any, indices: Any = None, **options: Any
     ) -> list[Any]:
-        """Refuse."""
+        """Raise NotImplementedError."""
         raise NotImplementedError
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return no for each."""
+        """Return False for each environment."""
         return [False] * self.num_envs
 
 
 class ModelController:
-    """A trained model as a controller, of all agents of an environment alike."""
+    """A trained model as a controller, shared by all agents of an environment."""
 
     def __init__(
         self, model: BaseAlgorithm, *, deterministic: bool, agents_per_env: int = 1
@@ -134,7 +134,7 @@ class ModelController:
         )
 
     def reset(self, n: int) -> None:
-        """Begin ``n`` episodes."""
+        """Start ``n`` episodes."""
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Return the model's actions."""

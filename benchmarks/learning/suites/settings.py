@@ -1,4 +1,4 @@
-"""What the methods of a table were trained with: their names, and in what they differ beside them."""
+"""Settings of the methods in a table: row names, and the settings in which the methods differ."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rl_agent.config.old_names import current_settings
 
 __all__ = ["differences", "read_settings", "row_name", "shared_differences", "what_differs"]
 
-_FOREIGN = "all others"
-"""The settings of another library's learner that are not named."""
+_FOREIGN = "all others:"
+"""Key for all unlisted settings of another library's learner."""
 
 
 def row_name(name: str, seeds: Sequence[Result]) -> str:
-    """Return the name of a row: one of V-RACER says that it has centred advantages, which the paper's has not."""
+    """Return the name of a row; V-RACER with centred advantages, unlike the paper's V-RACER, is named as such."""
     agent = seeds[0]["settings"].get("agent") or {}
     if agent.get("algorithm") == "vracer" and agent.get("center_advantages"):
         return name.replace("V-RACER", "V-RACER + centred advantages", 1)
@@ -25,23 +25,23 @@ def row_name(name: str, seeds: Sequence[Result]) -> str:
 
 
 def differences(methods: Mapping[str, Sequence[Result]]) -> list[str]:
-    """Return, in Markdown, the settings that methods share and have otherwise; empty if there are none.
+    """Return a Markdown table of the settings in which methods differ, or an empty list if there are none.
 
-    Two rows of a table may be compared with a view to one thing where they differ in that alone.
+    Two rows of a results table isolate the effect of a setting only if they differ in nothing else.
     """
     settings = {name: _settings(seeds[0]["settings"]) for name, seeds in methods.items()}
     values: dict[str, set[str]] = defaultdict(set)
     for each in settings.values():
         for key, value in each.items():
             values[key].add(_value(value))
-    # an option that only some of the algorithms have is shown where it is not its default
+    # an option that only some of the algorithms have is shown if it differs from its default
     read = [each.keys() for each in settings.values() if _FOREIGN not in each]
     for key in {key for keys in read for key in keys if not all(key in own for own in read)}:
         values[key] |= _defaults(key, methods)
     varied = {key for key, own in values.items() if len(own) > 1}
     if not varied:
         return []
-    lines = ["| method | settings that are not the same in all rows |", "| --- | --- |"]
+    lines = ["| method | settings that differ between rows |", "| --- | --- |"]
     for name, each in settings.items():
         row = row_name(name, methods[name])
         cells = [f"{key} {_value(each[key])}" for key in each if key in varied | {_FOREIGN}]
@@ -50,7 +50,7 @@ def differences(methods: Mapping[str, Sequence[Result]]) -> list[str]:
 
 
 def _defaults(key: str, methods: Mapping[str, Sequence[Result]]) -> set[str]:
-    """Return the defaults that an option has in the algorithms of the methods."""
+    """Return the defaults of an option in the algorithms of the methods."""
     agents = (seeds[0]["settings"].get("agent") for seeds in methods.values())
     fields = [algorithms()[agent["algorithm"]].model_fields for agent in agents if agent]
     defaults = (each[key].get_default(call_default_factory=True) for each in fields if key in each)
@@ -62,15 +62,15 @@ def _defaults(key: str, methods: Mapping[str, Sequence[Result]]) -> set[str]:
 
 
 def read_settings(one: Result) -> dict[str, Any]:
-    """Return the settings of a training that its algorithm reads, and which algorithm that is."""
+    """Return the algorithm of a training and the settings that it uses."""
     agent = one["settings"].get("agent") or {}
     return {"algorithm": agent.get("algorithm")} | _settings(one["settings"])
 
 
 def shared_differences(one: Sequence[Result], other: Sequence[Result]) -> list[str]:
-    """Return the settings that two methods read both and have otherwise, and ``steps`` where their lengths differ.
+    """Return the settings that both methods use with different values, and ``steps`` if their lengths differ.
 
-    What only one of two algorithms has belongs to that algorithm, as C and D belong to ReF-ER.
+    A setting that only one of the algorithms has is part of that algorithm, as C and D are part of ReF-ER.
     """
     first, second = read_settings(one[0]), read_settings(other[0])
     found = [key for key in first if key in second and first[key] != second[key]]
@@ -79,10 +79,9 @@ def shared_differences(one: Sequence[Result], other: Sequence[Result]) -> list[s
 
 
 def what_differs(one: Result, base: Result) -> list[str] | None:
-    """Return in what a training differs from another one of its algorithm, as ``KEY VALUE``: its task, then its agent.
+    """Return the differences of a training from another one of its algorithm, as ``KEY VALUE``: task, then agent.
 
-    Its length is not among them, and settings that its algorithm does not read are left out; None where the algorithms
-    are not the same.
+    The length and settings that the algorithm does not use are left out. None if the algorithms differ.
     """
     first, second = one["settings"], base["settings"]
     agents = [each.get("agent") or {} for each in (first, second)]
@@ -100,14 +99,14 @@ def what_differs(one: Result, base: Result) -> list[str] | None:
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a training was made with, as far as its algorithm reads it."""
+    """Return the settings of a training that its algorithm uses."""
     agent, foreign = settings.get("agent"), settings.get("sb3") or {}
     if not agent:
         own = {key: value for key, value in foreign.items() if key != "sb3"}
-        return {_FOREIGN: "stable-baselines3's own", **own}
+        return {_FOREIGN: "the defaults of stable-baselines3", **own}
     kind, agent = algorithms()[agent["algorithm"]], current_settings(agent)
     config = kind.model_validate({key: agent[key] for key in agent if key in kind.model_fields})
-    # what is written of a training has a value for every setting, those of other algorithms included
+    # the stored settings have a value for every setting, including those of other algorithms
     written = config.model_dump(mode="json")
     read = {key: written[key] for key in written if key in kind.model_fields} | {
         "hidden": list(config.hidden_sizes),
