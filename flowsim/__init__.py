@@ -1,6 +1,6 @@
 """A batched two-dimensional incompressible Navier-Stokes solver with moving bodies.
 
-Units: length D, time D/U, fluid density 1; so viscosity is 1/Re.
+Units: length D, time D/U, fluid density 1; hence the viscosity is 1/Re.
 """
 
 from flowsim.backend.temperature import Temperature

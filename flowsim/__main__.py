@@ -1,7 +1,7 @@
 """``python -m flowsim``: the same as the command ``flowsim``.
 
-The command line lies above the solver, which imports nothing from there. So this file only names it, as the entry
-point in ``pyproject.toml`` does.
+The solver imports nothing from the command line, which is built on top of it. So this file refers to the command line
+by name only, as the entry point in ``pyproject.toml`` does.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What happens on each side of the box."""
+"""Boundary conditions on the sides of the box."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from flowsim.kernels.device_function import device_function
 
 SIDES = 4
 LEFT, RIGHT, BOTTOM, TOP = range(SIDES)
-"""Places of the sides in arrays."""
+"""Indices of the sides in arrays."""
 SIDE_NAMES = ("left", "right", "bottom", "top")
 PROFILES = ("parabolic",)
-"""Profiles that an inflow side can have by name."""
+"""Named profiles of an inflow side."""
 
 
 class Side(IntEnum):
-    """Kinds of sides; the numbers are what the compiled sweeps see.
+    """Kinds of sides; compiled sweeps use the numbers.
 
-    ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective, with a global mass balance where nothing is
+    ``INFLOW`` has the velocity of the stream; ``OUTFLOW`` is convective, with a global mass balance if no side is
     ``OPEN``; ``OPEN`` lets the flow leave and enter freely, at the pressure of the stream outside; ``SLIP`` and
-    ``NO_SLIP`` are walls; ``PERIODIC`` needs its opposite to be periodic, too; ``FAR_FIELD`` has the velocity of the
-    unbounded flow: the stream, and what the vorticity in the box induces.
+    ``NO_SLIP`` are walls; ``PERIODIC`` requires the opposite side to be periodic as well; ``FAR_FIELD`` has the
+    velocity of the unbounded flow: the stream plus the velocity induced by the vorticity in the box.
     """
 
     PERIODIC = 0
@@ -42,14 +42,14 @@ class Side(IntEnum):
 class Sides:
     """The four sides of the box, each named by a string such as ``"inflow"``.
 
-    Unless told otherwise the box is cut out of an unbounded stream towards +x: ``far_field``, with an ``outflow`` on
-    the right through which the wake leaves.
+    The defaults describe a box in an unbounded stream towards +x: ``far_field``, with an ``outflow`` on the right
+    through which the wake leaves.
 
     Parameters
     ----------
     left, right, bottom, top : str
-        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``. Unless given ``left``
-        is ``far_field`` where bottom and top are, and ``inflow`` otherwise.
+        ``inflow``, ``outflow``, ``open``, ``slip``, ``no_slip``, ``periodic`` or ``far_field``. Unless given, ``left``
+        is ``far_field`` if bottom and top are, and ``inflow`` otherwise.
     left_velocity, right_velocity, bottom_velocity, top_velocity : float
         Tangential velocity of a ``no_slip`` wall (a moving lid), in units of U.
     left_profile, right_profile, bottom_profile, top_profile : str, optional
@@ -59,8 +59,8 @@ class Sides:
     Raises
     ------
     ValueError
-        For an unknown name, a periodic side without a periodic opposite, an open bottom or top without an open
-        opposite, a velocity given to a side that is no ``no_slip`` wall, or a profile to one that is no ``inflow``.
+        For an unknown name, a periodic side whose opposite is not periodic, an open bottom or top whose opposite is not
+        open, a velocity of a side that is not a ``no_slip`` wall, or a profile of a side that is not ``inflow``.
     """
 
     left: str = ""
@@ -78,7 +78,7 @@ class Sides:
 
     def __post_init__(self) -> None:
         if not self.left:
-            # an inflow beside far-field sides would press the whole stream through the box: 7 % more drag in 20 x 10 D
+            # an inflow next to far-field sides would force the whole stream through the box: 7 % more drag in 20 x 10 D
             unbounded = self.bottom == self.top == "far_field"
             object.__setattr__(self, "left", "far_field" if unbounded else "inflow")
         names = [kind.name.lower() for kind in Side]
@@ -102,12 +102,12 @@ class Sides:
             if (getattr(self, one) == "periodic") != (getattr(self, other) == "periodic"):
                 raise ValueError(f"{one} and {other} must both be periodic, or neither")
         if (self.bottom == "open") != (self.top == "open"):
-            # of the transforms along y none fits one side that is held and one that is not
+            # no transform along y fits one side with given pressure and one without
             raise ValueError("bottom and top must both be open, or neither")
 
     @classmethod
     def all(cls, kind: str) -> Sides:
-        """Four sides of one kind."""
+        """Return four sides of one kind."""
         return cls(kind, kind, kind, kind)
 
     @property
@@ -117,18 +117,18 @@ class Sides:
 
     @cached_property
     def held(self) -> tuple[bool, bool, bool, bool]:
-        """Whether the pressure is held on each side, in the order left, right, bottom, top."""
+        """Whether the pressure is prescribed on each side, in the order left, right, bottom, top."""
         left, right, bottom, top = (kind == Side.OPEN for kind in self.kinds().tolist())
         return left, right, bottom, top
 
     def kinds(self) -> NDArray[np.int64]:
-        """Numbers of the sides in the order left, right, bottom, top; shape (4,)."""
+        """Return the numbers of the kinds in the order left, right, bottom, top; shape (4,)."""
         return np.array(
             [Side[getattr(self, f.name).upper()] for f in fields(self)[:4]], dtype=np.int64
         )
 
     def velocities(self, stream: tuple[float, float]) -> NDArray[np.float64]:
-        """Velocity (u, v) prescribed on each side, shape (4, 2): the stream where it can pass, the wall's elsewhere."""
+        """Return the velocity (u, v) of each side, (4, 2): the stream where it can pass, otherwise that of the wall."""
         given = np.zeros((4, 2))
         for n, side in enumerate(SIDE_NAMES):
             kind = getattr(self, side)
@@ -141,17 +141,17 @@ class Sides:
 
 @device_function
 def normal_to_x(side: int) -> bool:
-    """Return whether a side is the left or the right one."""
+    """Return whether a side is the left or right one."""
     return side == LEFT or side == RIGHT
 
 
 @device_function
 def is_low(side: int) -> bool:
-    """Return whether a side is the left or the bottom one."""
+    """Return whether a side is the left or bottom one."""
     return side == LEFT or side == BOTTOM
 
 
 @device_function
 def outwards(side: int) -> float:
-    """Return the sign of the direction out of the box through a side."""
+    """Return the sign of the outward normal of a side."""
     return -1.0 if side == LEFT or side == BOTTOM else 1.0

@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 from flowsim.backend.host.given import is_positive, is_whole
 
 GHOSTS = 2
-"""Layers of ghost points around every velocity array: the reach of the upwind stencil."""
+"""Layers of ghost points around every velocity array: the half-width of the upwind stencil."""
 
 
 @dataclass(frozen=True)
 class Grid:
     """A box of ``nx`` by ``ny`` square cells of side ``h``, its lower left corner at the origin.
 
-    Pressure, divergence and vorticity live at cell centres ((i + 1/2) h, (j + 1/2) h); u on vertical faces
+    Pressure, divergence and vorticity are defined at cell centres ((i + 1/2) h, (j + 1/2) h); u on vertical faces
     (i h, (j + 1/2) h); v on horizontal faces ((i + 1/2) h, j h).
 
     Parameters
     ----------
     nx, ny : int
-        Cells per side, even and at least 8.
+        Number of cells along x and y, even and at least 8.
     h : float
-        Spacing, in units of the reference length D.
+        Grid spacing, in units of the reference length D.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class Grid:
 
     @property
     def padded_shape(self) -> tuple[int, int]:
-        """Shape of a velocity array with its ghost points; face i sits at index i + GHOSTS."""
+        """Shape of a velocity array with its ghost points; face i has index i + GHOSTS."""
         return self.nx + 2 * GHOSTS, self.ny + 2 * GHOSTS
 
     def centres(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

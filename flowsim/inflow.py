@@ -1,4 +1,4 @@
-"""Profiles of the velocity with which fluid enters through an inflow side."""
+"""Velocity profiles of inflow sides."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flowsim.grid import Grid
 
 FloatArray = NDArray[np.float64]
 Profile = str | ArrayLike | Callable[..., Any]
-"""A name, an array, or a function of the coordinate along the side, or of that and time."""
+"""A name, an array, or a function of the coordinate along the side and, optionally, of time."""
 
 
 class Inflow:
-    """The velocity on one inflow side, sampled where the solver wants it.
+    """The velocity on one inflow side, sampled at the points of the grid.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ class Inflow:
     grid : Grid
     batch : int
     stream : (float, float)
-        What a profile by name has as its mean.
+        Mean velocity of a profile that is given by name.
 
     Raises
     ------
     ValueError
-        For an unknown name, or values that are not finite or of another shape.
+        For an unknown name, or values that are not finite or of the wrong shape.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Inflow:
         return stream[self._normal] * parabola / parabola.mean()
 
     def at(self, time: float) -> FloatArray:
-        """Return the velocity (u, v) along the side at a time, (B, 2, cells + 2 G), at the padded indices there."""
+        """Return the velocity (u, v) along the side, ghost points included, at a time; shape (B, 2, cells + 2 G)."""
         out = np.zeros((self._batch, 2, self._cells + 2 * G))
         for component in (0, 1):
-            # the velocity along the side lives on the faces between the cells
+            # the velocity component along the side is defined on the faces between cells
             shift = 0.5 if component == self._normal else 0.0
             s = (np.arange(-G, self._cells + G, dtype=np.float64) + shift) * self._h
             out[:, component] = self._component(component, s, shift, time)
@@ -84,7 +84,7 @@ class Inflow:
         return values
 
     def _of(self, given: FloatArray, component: int, count: int) -> FloatArray:
-        """Return one component as (1 or B, count) of (n,), (n, 2), (B, n) or (B, n, 2) values."""
+        """Return one component, (1 or B, count), of values of shape (n,), (n, 2), (B, n) or (B, n, 2)."""
         pairs = given.ndim > 1 and given.shape[-1] == 2
         lines = given[..., component] if pairs else given
         if lines.ndim == 0:
@@ -99,7 +99,7 @@ class Inflow:
 
 
 def _takes_time(function: Callable[..., Any]) -> bool:
-    """Return whether a function needs two arguments; those with a default are its own."""
+    """Return whether a function needs two arguments; arguments with a default do not count."""
     needed = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -114,12 +114,12 @@ def has_outlet(sides: Sides) -> bool:
 
 
 def check_stream(sides: Sides, stream: tuple[float, float], grid: Grid) -> None:
-    """Refuse a stream that cannot pass through the sides of a box.
+    """Refuse a stream that is incompatible with the sides of the box.
 
     Raises
     ------
     ValueError
-        When it enters through an outflow side, or cannot leave.
+        When it enters through an outflow side, or cannot leave the box.
     """
     given, kinds = sides.velocities(stream), sides.kinds()
     for number, side in enumerate(SIDE_NAMES):

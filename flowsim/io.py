@@ -1,4 +1,4 @@
-"""Files of a simulation: fields for ParaView, and restarts that are exact to the bit."""
+"""Files of a simulation: fields for ParaView, and bit-exact restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMPONENTS: dict[str, tuple[int, ...]] = {
     "pressure": (),
     "solid": (),
 }
-_SEAL = 512  # bytes before the HDF5 content of a restart file, where HDF5 leaves room for its user
+_SEAL = 512  # bytes before the HDF5 content of a restart file: the HDF5 user block
 _FORMAT = "flowsim restart 2"
 
 
@@ -43,12 +43,12 @@ def write_fields(
     Parameters
     ----------
     path : Path
-        The file, ``.vtkhdf``; it is there only when it is whole.
+        The file, ``.vtkhdf``, written atomically.
     simulation : Simulation
     b : int
-        Which simulation of the batch.
+        Index of the simulation in the batch.
     more : sequence of Quantity
-        Further fields, such as :data:`flowsim.render.quantities.Q`.
+        Additional fields, such as :data:`flowsim.render.quantities.Q`.
     """
     write_whole(path, pack_fields(simulation, b, more))
 
@@ -67,19 +67,19 @@ def pack_fields(simulation: Simulation, b: int = 0, more: Sequence[Quantity] = (
     with h5py.File(buffer, "w") as file:
         group = _image(file, simulation.grid)
         for name, values in cells.items():
-            # VTK runs through x first, so that arrays are (z, y, x); the flow is one cell thick
+            # x varies fastest in VTK, so arrays are (z, y, x); the flow is one cell thick
             values = np.swapaxes(np.asarray(values, simulation.dtype), 0, 1)[None]
             group.create_dataset(name, data=values, chunks=values.shape, **_COMPRESSION)
     return buffer.getvalue()
 
 
 def other_fields(shown: Sequence[Quantity]) -> list[Quantity]:
-    """Return those that a file does not hold anyway."""
+    """Return the quantities that a file does not contain by default."""
     return [quantity for quantity in shown if quantity.name not in (*_COMPONENTS, "speed")]
 
 
 def _image(file: h5py.File, grid: Grid) -> h5py.Group:
-    """Describe the grid as a VTK image and return the group of its cells' data."""
+    """Describe the grid as a VTK image and return the group for its cell data."""
     group = file.create_group("VTKHDF")
     group.attrs["Version"] = np.array([2, 0], np.int64)
     group.attrs.create("Type", np.bytes_("ImageData"))
@@ -91,10 +91,10 @@ def _image(file: h5py.File, grid: Grid) -> h5py.Group:
 
 
 class FieldSeries:
-    """A VTKHDF file with all times of a simulation, which ParaView opens in one go.
+    """A VTKHDF file with all output times of a simulation, which ParaView opens as one data set.
 
-    The fields of each time are in a VTKHDF file of their own, ``NAME/000000.vtkhdf`` beside ``NAME.vtkhdf``, which
-    holds the times and refers to them as virtual datasets, as VTK's own writer does for external time steps.
+    The fields of each time are in a separate VTKHDF file, ``NAME/000000.vtkhdf`` next to ``NAME.vtkhdf``, which
+    contains the times and refers to the fields as virtual datasets, as VTK's own writer does for external time steps.
 
     Parameters
     ----------
@@ -104,17 +104,17 @@ class FieldSeries:
     dtype : str or dtype
         Precision of the simulation.
     until : float, optional
-        Go on with the series that is there, after this time; begin it again unless given.
+        Continue the existing series after this time; start a new series unless given.
     more : sequence of Quantity
-        Further fields that :func:`pack_fields` was told of.
+        Additional fields, as passed to :func:`pack_fields`.
 
     Attributes
     ----------
     times : list of float
     """
 
-    # One HDF5 file that grows would be torn by a kill or a full disk in the middle of an append, and does not shrink
-    # when a time is taken out. So every file here is written once, beside, and renamed.
+    # A single growing HDF5 file would be corrupted by a kill or a full disk during an append, and would not shrink
+    # when a time is removed. So every file is written once, under a temporary name, and renamed.
 
     def __init__(
         self,
@@ -147,18 +147,18 @@ class FieldSeries:
         return self.path.with_suffix("")
 
     def size(self) -> int:
-        """Return the bytes of all files."""
+        """Return the size of all files in bytes."""
         return sum(
             file.stat().st_size for file in [self.path, *self._folder.iterdir()] if file.exists()
         )
 
     def size_with(self, content: bytes) -> int:
-        """Return the bytes that there are at most while one more time is appended."""
+        """Return the largest size of all files in bytes while one more time is appended."""
         grown = self._index([*self.times, 0.0], [*self._names, self._name(self._next)])
         return self.size() + len(content) + len(grown)
 
     def append(self, time: float, content: bytes) -> None:
-        """Append a time with the content of :func:`pack_fields`."""
+        """Append a time with fields from :func:`pack_fields`."""
         name = self._name(self._next)
         write_whole(self.path.parent / name, content)
         self.times.append(time)
@@ -167,7 +167,7 @@ class FieldSeries:
         write_whole(self.path, self._index(self.times, self._names))
 
     def thin(self) -> None:
-        """Drop every other time; the first one stays."""
+        """Remove every other time and keep the first."""
         self.times, self._names = self.times[::2], self._names[::2]
         self._replace_index(self._index(self.times, self._names))
 
@@ -175,7 +175,7 @@ class FieldSeries:
         return f"{self._folder.name}/{number:06d}.vtkhdf"
 
     def _replace_index(self, content: bytes) -> None:
-        """Write the index, and only then remove what it no longer refers to."""
+        """Write the index, then remove the files that it no longer refers to."""
         write_whole(self.path, content)
         for file in self._folder.glob("*.vtkhdf"):
             if f"{self._folder.name}/{file.name}" not in self._names:
@@ -196,7 +196,7 @@ class FieldSeries:
                     layout[n] = h5py.VirtualSource(
                         source, f"VTKHDF/CellData/{name}", shape, self._dtype
                     )
-                # a file that somebody removed shows as a hole, not as a flow at rest
+                # a file that was deleted shows as NaN, not as a flow at rest
                 cells.create_virtual_dataset(name, layout, fillvalue=np.nan)
                 offsets[name] = np.arange(len(times))
         return buffer.getvalue()
@@ -208,15 +208,15 @@ class FieldSeries:
 def write_restart(
     path: Path, simulation: Simulation, notes: Mapping[str, float] | None = None
 ) -> None:
-    """Write all that the future of every simulation of a batch depends on, and what its instruments have measured.
+    """Write the complete state of every simulation of a batch, and what its instruments have measured.
 
     Parameters
     ----------
     path : Path
-        The file; an older one is replaced when the new one is whole. It is HDF5 after a seal of 512 bytes.
+        The file, replaced atomically: a header of 512 bytes with a checksum, then HDF5.
     simulation : Simulation
     notes : mapping, optional
-        Numbers that :func:`read_restart` gives back.
+        Numbers that :func:`read_restart` returns.
     """
     write_whole(path, pack_restart(simulation, notes))
 
@@ -240,17 +240,18 @@ def pack_restart(simulation: Simulation, notes: Mapping[str, float] | None = Non
 
 
 def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
-    """Bring every simulation of a batch to the state of a restart file; they go on as those would, to the bit.
+    """Restore every simulation of a batch from a restart file; they continue bit for bit as the originals would.
 
-    Instruments of the simulation go on as well, where the file has those of the same kind in this order; others begin.
+    An instrument of the simulation continues as well if the file contains one of the same kind at the same position;
+    other instruments start from scratch.
 
     Parameters
     ----------
     path : Path
-        A file of :func:`write_restart`.
+        A file written by :func:`write_restart`.
     simulation : Simulation
-        As the one that was written, but for the viscosity, which the file brings along. It is untouched when the
-        file is refused.
+        Same set-up as the one that was written, except for the viscosity, which is read from the file. It is left
+        unchanged when the file is refused.
 
     Returns
     -------
@@ -260,16 +261,16 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     Raises
     ------
     ValueError
-        When the file is no restart file, is damaged, or belongs to another set-up.
+        When the file is not a restart file, is damaged, or belongs to another set-up.
     OSError
         When it cannot be read.
     """
     sealed = path.read_bytes()
     if not sealed.startswith(_FORMAT.encode()):
-        raise ValueError(f"{path} is no restart file of this version ({_FORMAT!r})")
+        raise ValueError(f"{path} is not a restart file of this version ({_FORMAT!r})")
     if sealed[:_SEAL] != _seal(sealed[_SEAL:]):
         raise ValueError(
-            f"the restart file {path} is damaged: its {len(sealed)} bytes are not what was sealed"
+            f"the restart file {path} is damaged: its {len(sealed)} bytes do not match its checksum"
         )
     with h5py.File(io.BytesIO(sealed), "r") as file:
         if other := _difference(json.loads(file.attrs["setup"]), _setup(simulation)):
@@ -289,12 +290,12 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
 
 
 def _seal(content: bytes) -> bytes:
-    """Return the first bytes of a restart file, by which every torn or altered one is known before it is parsed."""
+    """Return the header of a restart file, whose checksum reveals damaged files before they are parsed."""
     return f"{_FORMAT} sha256 {hashlib.sha256(content).hexdigest()}\n".encode().ljust(_SEAL, b"\0")
 
 
 def _setup(simulation: Simulation) -> dict[str, Any]:
-    """Return what two simulations must share for the state of one to make sense in the other."""
+    """Return the set-up that two simulations must share to exchange states."""
     setup = {
         "grid": _describe(simulation.grid),
         "sides": _describe(simulation.sides),
@@ -311,13 +312,13 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
         setup["jets"] = [_describe(jet) for jet in simulation.jets]
     if simulation.heat is not None:
         setup["temperature"] = _describe(simulation.heat)
-    # tuples become lists, as when read back
+    # JSON turns tuples into lists, as in a set-up that is read from a file
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))
     return described
 
 
 def _difference(written: Any, own: Any, key: str = "") -> tuple[str, Any, Any] | None:
-    """Return the key at which two set-ups differ first, and both values there, or None where they are the same."""
+    """Return the first key at which two set-ups differ and both values, or None if they are equal."""
     if written == own:
         return None
     inner: list[tuple[Any, Any, Any]] = []
@@ -341,7 +342,7 @@ def _describe(thing: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a value, the same in every process."""
+    """Return a JSON representation of a value that is the same in every process."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if is_dataclass(value):
@@ -349,7 +350,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
     if inspect.isfunction(value):
-        # a motion or a distance is code: its name can be compared, and what it was made with
+        # a motion or a distance is code: compare its name and the values that it closes over
         made_with = {
             k: v for k, v in inspect.getclosurevars(value).nonlocals.items() if v is not value
         }
@@ -358,12 +359,12 @@ def _plain(value: Any) -> Any:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside ``path`` and rename it, so that it is whole or not there, also after a crash.
+    """Write a file atomically, under a temporary name that is renamed to ``path``, which is safe against crashes.
 
     Raises
     ------
     OSError
-        When it cannot be written; an older file stays as it was, and nothing is left beside it.
+        When it cannot be written; an existing file stays unchanged, and the temporary file is removed.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,6 +1,6 @@
-"""A batch of flows as a user drives it: started, advanced, steered, measured.
+"""The user interface of a batch of flows: start, advance, control and measure them.
 
-All is in one file: half of it says what parameters and attributes mean, and the rest reads and writes the same arrays.
+The class is in one file because all its methods read and write the same arrays; half of the file is documentation.
 The algorithm of a step is in :mod:`flowsim.backend.step`.
 """
 
@@ -61,7 +61,7 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 ROUND_OFF = 1e-9
-"""Times that differ by less are the same."""
+"""Times that differ by less than this count as equal."""
 
 
 class Simulation(State):
@@ -69,7 +69,7 @@ class Simulation(State):
 
     du/dt = -(u . grad) u + nu lap u - grad p + lambda chi (u_s - u), div u = 0 (ReF-ER paper, appendix D), advanced by
     an incremental projection method with implicit Brinkman penalisation (Angot 1999). Each simulation has its own
-    viscosity, bodies' positions, time and step; one that is not active waits undisturbed.
+    viscosity, body positions, time and step; inactive simulations do not change.
 
     Parameters
     ----------
@@ -81,107 +81,108 @@ class Simulation(State):
     batch : int
         B, the number of simulations.
     stream : (float, float)
-        Velocity at which the flow starts, and which ``inflow`` sides keep.
+        Initial velocity of the flow, and the velocity at ``inflow`` sides.
     gravity : (float, float)
-        Acceleration g, in units of U^2/D. A free body feels (mass - displaced mass) g, its weight and its buoyancy;
-        the pressure does not hold the hydrostatic part.
+        Acceleration g, in units of U^2/D. Weight and buoyancy, (mass - displaced mass) g, act on a free body;
+        the pressure does not include the hydrostatic part.
     body_force : (float, float) or (B, 2), optional
-        Uniform force per unit mass that drives the flow, in units of U^2/D: the mean pressure gradient with the other
-        sign, for channels with periodic sides. It pushes what is under bodies, too, so that the force on a body
-        contains that of the mean pressure gradient, ``body_force`` times its area.
+        Uniform force per unit mass that drives the flow, in units of U^2/D: minus the mean pressure gradient, for
+        channels with periodic sides. It also acts on the fluid inside bodies, so the force on a body includes that of
+        the mean pressure gradient, ``body_force`` times its area.
     mean_velocity : (float or None, float or None) or (B, 2), optional
-        Mean velocity in the box, bodies included, that the force is to hold along x and y: between periodic sides.
-        None leaves a direction alone.
+        Mean velocity in the box, bodies included, that the force maintains along x and y, between periodic sides.
+        None leaves a direction uncontrolled.
     force_field : callable, optional
-        A function of the coordinates x and y, two arrays, that returns a steady force per unit mass along x and along
-        y there, arrays of the same shape or (B, ...), which is added. It is called once.
+        A function of two coordinate arrays x and y that returns an additional steady force per unit mass, its x and y
+        components as arrays of the same shape or (B, ...). It is called once.
     sensors : sequence of (int, (float, float))
-        Points that bodies carry along, in the frame of the body of that number, at which the flow is sensed.
+        Body number, and a point in the frame of that body: the sensor moves with the body and measures the flow.
     jets : sequence of Jet
         Slots in the surfaces of bodies through which fluid is blown or sucked.
     temperature : Temperature, optional
-        A scalar that the flow carries and that makes it buoyant; without one nothing is computed for it.
+        A scalar that is advected by the flow and makes it buoyant; no scalar is computed unless given.
     integrator : str
         ``"ab2"``, variable-step Adams-Bashforth of second order, or ``"euler"``.
     cfl : float, optional
-        Bound of dt max(|u| + |v|) / h over the cells; 0.5 for ``ab2`` and 0.1 for ``euler`` unless given.
+        Upper bound of dt max(|u| + |v|) / h over the cells; 0.5 for ``ab2`` and 0.1 for ``euler`` unless given.
     penalty : float
-        lambda, in units of U/D. The leak through a body is of the order |grad p| / lambda, and lambda dt well above 1
-        keeps the flow near a body from depending on dt.
+        lambda, in units of U/D. The leak through a body is of the order of |grad p| / lambda; with lambda dt well above
+        1, the flow near a body does not depend on dt.
     dtype : str
         ``"float32"`` or ``"float64"``.
     backend : str
         ``"cpu"`` or ``"cuda"``.
     threads : int
-        On the CPU. Each takes whole simulations of the batch; a single simulation is shared among them while that is
-        faster. Results do not depend on their number.
+        Number of CPU threads. Each takes whole simulations of the batch; a single simulation is shared among them
+        where that is faster. Results do not depend on the number of threads.
     perturbation : float
-        Speed, in units of U, of a push across the stream behind the first body with which every flow starts, so that a
-        wake begins to shed at once; 0 leaves a symmetric flow symmetric. 0.5 spares 100 D/U of waiting at Re 100.
+        Speed, in units of U, of an initial perturbation across the stream behind the first body, so that vortex
+        shedding begins at once; 0 leaves a symmetric flow symmetric. 0.5 saves 100 D/U of waiting at Re 100.
 
     Attributes
     ----------
     u, v : (B, nx + 2 G, ny + 2 G)
-        Velocity on the faces, with ghost points; where the backend lives (see :meth:`set_velocity`).
+        Velocity on the faces, with ghost points, in the memory of the backend (see :meth:`set_velocity`).
     pressure : (B, nx, ny)
     body_state : BodyState
-        Positions, velocities and applied forces of the bodies; may be written between steps.
+        Positions, velocities and applied forces of the bodies; writable between steps.
     time, dt : (B,) float64
         Time and the size of the last step, in units of D/U.
     steps : (B,) int64
     viscosity : (B,) float64
     fences : (B, K, 4) float64
-        x0, x1, y0, y1 within which the reference point of a body must stay for :meth:`advance` to go on; endless
-        unless written.
+        Bounds x0, x1, y0, y1 of the reference point of each body: :meth:`advance` stops when a body leaves them.
+        Infinite unless written.
     ending_contacts : (B, K) float64
-        What a body must not touch for :meth:`advance` to go on, a sum of :class:`~flowsim.bodies.table.Contact`; 0
+        Contacts at which :meth:`advance` stops, a sum of :class:`~flowsim.bodies.table.Contact` for each body; 0
         unless written.
     sensed : (B, n, 2) float64
-        Velocity of the flow at the n sensors, brought up to date by :meth:`advance`, :meth:`settle` and :meth:`sense`.
+        Velocity of the flow at the n sensors, updated by :meth:`advance`, :meth:`settle` and :meth:`sense`.
     jet_flow_rates : (B, J) float64
-        What each jet blows now, in units of U D; negative values suck. May be written, which acts at once.
+        Current flow rate of each jet, in units of U D; negative values are suction. Writable, with immediate effect.
     target_jet_flow_rates, jet_ramp_rates : (B, J) float64
-        The flow rate that each jet approaches in a straight line, and by how much in a D/U, which may be infinite;
-        zero keeps what it has. :meth:`set_jet_flow_rates` writes both.
+        Flow rate that each jet approaches linearly in time, and its rate of change per D/U, which may be infinite;
+        zero keeps the current flow rate. :meth:`set_jet_flow_rates` writes both.
     spring_stiffness, spring_damping, spring_rest : (B, K, 3) float64
-        Of the springs and dampers of bodies along x, y and angle, as :class:`flowsim.Spring` declares them. They may be
-        written, each flow of a batch on its own, for bodies that were made with springs or held degrees of freedom, and
-        stay in :meth:`reset`.
+        Springs and dampers of the bodies along x, y and angle, as in :class:`flowsim.Spring`. Writable, separately for
+        each flow of a batch, for bodies that were made with springs or held degrees of freedom; :meth:`reset` keeps
+        them.
     body_force, target_mean_velocity : (B, 2) float64
-        What drives each flow now, and the mean velocity that it holds, NaN for none: a flow whose mean velocity is held
-        shows here the force that it takes. Both may be written, where the simulation was made with a force.
+        Current driving force of each flow, and the mean velocity that it maintains, NaN for none. Where a mean velocity
+        is maintained, ``body_force`` is the force that this takes. Both are writable if the simulation was made with a
+        force.
     jet_widths : (J,) float64
-        Of their slots along the surface, in units of D.
+        Width of each slot along the surface, in units of D.
     control_volumes : ControlVolumes or None
-        The second measure of force and torque, once :meth:`measure_control_volumes` was called.
+        The second measurement of force and torque, after a call of :meth:`measure_control_volumes`.
     instruments : list of Instrument
-        What measures in every step: each :class:`flowsim.Recorder` and
-        :class:`flowsim.FieldStatistics` of this simulation.
+        Instruments that run in every step: each :class:`flowsim.Recorder` and :class:`flowsim.FieldStatistics` of this
+        simulation.
     damping : SelectiveFrequencyDamping or None
-        What draws the flow to its steady state, while :func:`flowsim.base_flow` looks for it.
+        Damping that drives the flow to its steady state, while :func:`flowsim.base_flow` runs.
     heat : Temperature or None
-        What the temperature was given.
+        The ``temperature`` argument.
     heat_table : HeatTable or None
-        The same as arrays, which :meth:`reset` begins with.
+        The same as arrays, from which :meth:`reset` starts.
     temperature : (B, nx + 2 G, ny + 2 G)
-        At the centres of the cells, with ghost points; where the backend lives (see :meth:`set_temperature`).
+        Temperature at the cell centres, with ghost points, in the memory of the backend (see :meth:`set_temperature`).
     diffusivity : (B,) float64
     buoyancy : (B, 2) float64
-        Of the temperature; both may be written.
+        Parameters of the temperature; both are writable.
     diverged : (B,) bool
-        Simulations whose velocity is not finite or absurd. They take no further part until they are reset.
+        Simulations whose velocity is not finite or is absurdly large. They are not advanced until they are reset.
 
     Raises
     ------
     ValueError
         For values out of range, or sides through which the stream cannot pass.
     RuntimeError
-        When there is no device for the backend.
+        When no device is available for the backend.
     MemoryError
         When the device has too little memory.
     """
 
-    # an argument for each choice of a flow and its method, most with a default: a script reads like its description
+    # one keyword argument for each choice, most with a default, so that scripts are self-explanatory
     def __init__(
         self,
         grid: Grid,
@@ -251,7 +252,7 @@ class Simulation(State):
     # --- the algorithm: see flowsim.backend.step --------------------------------------------------------------------
 
     def _take_step(self) -> None:
-        """Advance every running simulation by one step of its own size, never past its time."""
+        """Advance every running simulation by one step of its own size, not beyond its end time."""
         step.take_step(self._device_state, self._method(), self._looks(), self._damp())
 
     def _begin_step(self) -> None:
@@ -273,7 +274,7 @@ class Simulation(State):
         step.sense(self._device_state)
 
     def _every_sweep(self) -> None:
-        """Call every sweep that a step, an impulsive start and a look at the sensors and the fields take."""
+        """Call every sweep of a step, an impulsive start, and the measurement of sensors and fields."""
         self._settle_all()
         self._take_step()
         self._sense_all()
@@ -282,7 +283,7 @@ class Simulation(State):
         return Method(self.integrator, self.cfl, self.penalty)
 
     def _settings(self) -> tuple[Any, ...]:
-        """Return what sweeps are called with that may be written at any time."""
+        """Return the arguments of sweeps that may be changed at any time."""
         return *self._method(), *self.instruments, self.damping
 
     def _step_by_halves(self) -> None:
@@ -290,7 +291,7 @@ class Simulation(State):
         self._step = functools.partial(self._take_driven_step, *halves)
 
     def _take_driven_step(self, begin: Callable[[], None], complete: Callable[[], None]) -> None:
-        """Take a step in the middle of which functions of the host move bodies and change profiles of inflows."""
+        """Take a step, in the middle of which Python functions move bodies and change inflow profiles."""
         begin()
         with self._on_the_host():
             running = self._index(np.flatnonzero(self._running).tolist())
@@ -312,19 +313,19 @@ class Simulation(State):
         state.position[b, k], state.angle[b, k] = (x, y), theta
         state.velocity[b, k], state.angular_velocity[b, k] = (vx, vy), omega
 
-    # --- driving it ------------------------------------------------------------------------------------------------
+    # --- advancing -------------------------------------------------------------------------------------------------
 
     def step(self, active: BoolArray | None = None, until: FloatArray | None = None) -> None:
-        """Advance every active simulation by one step of its own size, never past ``until``.
+        """Advance every active simulation by one step of its own size, not beyond ``until``.
 
-        :mod:`flowsim.backend.step` is the algorithm, sweep by sweep.
+        :mod:`flowsim.backend.step` contains the algorithm, sweep by sweep.
 
         Parameters
         ----------
         active : (B,) bool, optional
-            Which simulations take part; all that have not diverged unless given.
+            Which simulations are advanced; all that have not diverged unless given.
         until : (B,) float64, optional
-            Times to land on.
+            Times at which to end exactly.
         """
         self._begin(active, np.inf if until is None else until)
         self._step_once()
@@ -335,19 +336,19 @@ class Simulation(State):
         active: BoolArray | None = None,
         stop: Callable[[Simulation], BoolArray] | None = None,
     ) -> BoolArray:
-        """Step until every active simulation has advanced by ``duration``, or a body stops it at a fence or a contact.
+        """Advance every active simulation by ``duration``, or until one of its bodies reaches a fence or a contact.
 
         Parameters
         ----------
         duration : float or (B,) float64
         active : (B,) bool, optional
         stop : callable, optional
-            Asked after every step; a simulation for which it returns True advances no further.
+            Called with this simulation after every step; flows for which it returns True are not advanced further.
 
         Returns
         -------
         (B,) bool
-            Which simulations were stopped early. Diverged ones end early, too, but are told by ``diverged``.
+            Which simulations were stopped early. Diverged ones also end early, but are marked in ``diverged`` only.
         """
         fits = np.shape(duration) in ((), (self.batch,)) and np.all(np.isfinite(duration))
         if not fits or np.any(np.asarray(duration) < -ROUND_OFF):
@@ -371,7 +372,7 @@ class Simulation(State):
         return stopped | self._stopped
 
     def advance_steps(self, steps: int) -> None:
-        """Take a number of steps, each of its own size."""
+        """Take a number of steps with the step size of each flow."""
         self._begin(None, np.inf)
         if self._each_step or self.control_volumes is not None:
             for _ in range(steps):
@@ -380,7 +381,7 @@ class Simulation(State):
             self._repeat(steps)
 
     def _repeat(self, steps: int | None) -> None:
-        """Take steps in compiled code; flows that wait for an instrument go on when that has measured."""
+        """Take steps in compiled code; flows that wait for an instrument continue once it has measured them."""
         running, left, last = self._running.copy(), steps, self.steps + (steps or 0)
         while True:
             self._running[:] = running
@@ -395,7 +396,7 @@ class Simulation(State):
                 return
 
     def _go_on(self) -> BoolArray:
-        """Let instruments collect what they have measured, and return which flows are not at their end."""
+        """Let instruments collect their measurements, and return which flows have not reached their end."""
         for instrument in self.instruments:
             instrument.collect()
         unfinished: BoolArray = self.time < self._until - ROUND_OFF
@@ -403,7 +404,7 @@ class Simulation(State):
 
     @contextmanager
     def _on_the_device(self) -> Iterator[None]:
-        """Hand the small arrays to the sweeps, and afterwards back to the host."""
+        """Copy the small arrays to the device, and back to the host afterwards."""
         self._device.send_state()
         try:
             yield
@@ -412,7 +413,7 @@ class Simulation(State):
 
     @contextmanager
     def _on_the_host(self) -> Iterator[None]:
-        """Hand the small arrays to the host in the middle of a step, and afterwards back to the sweeps."""
+        """Copy the small arrays to the host in the middle of a step, and back to the device afterwards."""
         self._device.fetch_state()
         yield
         self._device.send_state()
@@ -426,7 +427,7 @@ class Simulation(State):
         self._until[:] = until
 
     def _check_written(self) -> None:
-        """Refuse properties of the fluid that were written between steps and are none."""
+        """Refuse invalid fluid properties that were written between steps."""
         going = ~self.diverged
         refuse_unless_positive("viscosity", self.viscosity[going])
         if self.heat is not None:
@@ -435,8 +436,9 @@ class Simulation(State):
                 raise ValueError("buoyancy was written: it is not finite")
 
     def _mark_lost(self) -> None:
-        """Take a flow for diverged where what moves a body or blows through a jet is NaN: written so, or blown up."""
-        # a body whose place alone is not finite is nowhere; rates of change may be infinite, and fences are
+        """Mark a flow as diverged if the motion of a body or the state of a jet contains NaN, written or computed."""
+        # positions are not checked: a body at a position that is not finite is absent; rates of change and fences
+        # may be infinite
         for columns in (
             self._states[..., VX:ANGLE_BEFORE],
             self._states[..., APPLIED_X:],
@@ -445,7 +447,7 @@ class Simulation(State):
             self.diverged |= np.isnan(columns).any(axis=(1, 2))
 
     def _step_once(self) -> None:
-        """Take one step, with everything about it known to the host, and to control volumes, before and after."""
+        """Take one step and copy its result to the host, with the control volumes before and after it."""
         who = np.flatnonzero(self._running)
         if self.control_volumes is not None:
             self.control_volumes.begin(who)
@@ -461,13 +463,13 @@ class Simulation(State):
             self._sense()
 
     def sense(self) -> FloatArray:
-        """Bring the velocity at the sensors up to date and return it; shape (B, n, 2)."""
+        """Update the velocity at the sensors and return it; shape (B, n, 2)."""
         with self._on_the_device():
             self._look_at_sensors()
         return self.sensed
 
     def reset(self, which: BoolArray | None = None) -> None:
-        """Start again, impulsively: the stream everywhere, every body where it was specified, and settled.
+        """Restart impulsively: the stream everywhere, every body at its specified position, then :meth:`settle`.
 
         Parameters
         ----------
@@ -504,7 +506,7 @@ class Simulation(State):
             self.settle(which)
 
     def _push_wakes(self, which: BoolArray) -> None:
-        """Push the flow a D behind the first body across the stream, or in the middle of a box without bodies."""
+        """Perturb the flow across the stream, 1 D behind the first body or in the middle of a box without bodies."""
         speed = float(np.hypot(*self.stream))
         along = np.array(self.stream) / speed if speed else np.array([1.0, 0.0])
         across = self.perturbation * np.array([-along[1], along[0]])
@@ -519,24 +521,24 @@ class Simulation(State):
             self.add_velocity(int(b), across[0] * push[0], across[1] * push[1])
 
     def set_inflow(self, side: str, profile: Profile, which: BoolArray | None = None) -> None:
-        """Give an ``inflow`` side a velocity profile from now on, also after :meth:`reset`.
+        """Set the velocity profile of an ``inflow`` side; :meth:`reset` keeps it.
 
         Parameters
         ----------
         side : str
             ``"left"``, ``"right"``, ``"bottom"`` or ``"top"``.
         profile : str, array or callable
-            ``"parabolic"``, with the stream as its mean; an array of the velocity normal to the side, in the direction
-            of +x or +y, at the cells along it, (n,) or (B, n), or of (u, v) there, (n, 2) or (B, n, 2); a function of
-            the coordinates s along the side that returns such an array, which is called once here; or a function of
-            s and time, which is called in every step.
+            ``"parabolic"``, with the stream as its mean; an array of the velocity normal to the side, positive towards
+            +x or +y, at the cells along it, (n,) or (B, n), or of (u, v), (n, 2) or (B, n, 2); a function of the
+            coordinates s along the side that returns such an array, which is called once; or a function of s and
+            time, which is called in every step.
         which : (B,) bool, optional
-            Simulations whose flow gets it at once; all unless given. The others get it when they are reset.
+            Simulations that use it at once; all unless given. The others use it from their next reset on.
 
         Raises
         ------
         ValueError
-            For a side that is no inflow, or a profile that does not fit or brings in more fluid than can leave.
+            For a side that is not an inflow, a profile of the wrong shape, or an inflow into a box without an outlet.
         """
         self._add_inflow(side, profile)
         which = np.ones(self.batch, bool) if which is None else which
@@ -544,12 +546,12 @@ class Simulation(State):
         self._write_inflows(where, self.time.tolist())
 
     def inflow_profiles(self) -> dict[str, FloatArray]:
-        """Return the velocity (u, v) along each side that has been given a profile, by its name, at the present time.
+        """Return the current velocity (u, v) along each side with a profile, by the name of the side.
 
         Returns
         -------
         dict of (B, 2, n + 2 G)
-            At the n cells of the side and the G ghost cells at either end.
+            Values at the n cells of the side and the G ghost cells at either end.
         """
         return {
             SIDE_NAMES[number]: inflow.at(float(self.time[0]))
@@ -571,12 +573,12 @@ class Simulation(State):
     def set_jet_flow_rates(
         self, flow_rates: ArrayLike, over: float = 0.0, which: BoolArray | None = None
     ) -> None:
-        """Let jets change to new flow rates from now on, in a straight line; no Python runs in a step for that.
+        """Change the flow rates of the jets linearly in time, starting now; this needs no Python code in a step.
 
         Parameters
         ----------
         flow_rates : (B, J) or (J,)
-            In units of U D; negative values suck.
+            New flow rates, in units of U D; negative values are suction.
         over : float
             Time until they are reached, in units of D/U; zero changes them in the next step.
         which : (B,) bool, optional
@@ -585,7 +587,7 @@ class Simulation(State):
         Raises
         ------
         ValueError
-            For values that are not finite or do not fit, or a net flow rate in a box that nothing can leave.
+            For values that are not finite or of the wrong shape, or a net flow rate in a box without an outlet.
         """
         rates = np.asarray(flow_rates, np.float64)
         shape = self.jet_flow_rates.shape
@@ -603,21 +605,21 @@ class Simulation(State):
         self._check_jets()
 
     def _check_jets(self) -> None:
-        """Refuse jets that blow into a box that nothing can leave."""
+        """Refuse a net flow rate of the jets in a box without an outlet."""
         if self.jets and not has_outlet(self.sides):
             check_closed_box(self.jet_flow_rates, self.target_jet_flow_rates)
 
     @property
     def _each_step(self) -> bool:
-        """Whether Python has to do something in every step: bodies are driven, or a profile varies in time."""
+        """Whether Python code must run in every step: bodies are driven, or a profile varies in time."""
         return bool(self._driven) or any(inflow.varies for inflow in self._inflows.values())
 
     def settle(self, which: BoolArray | None = None) -> None:
-        """Let the flow meet bodies that appear in it or change speed at once: the impulsive start.
+        """Adapt the flow to bodies that were placed in it or changed speed: an impulsive start.
 
-        Penalises and projects in turn, without advancing time and without moving any body, until the flow outside is
-        the potential flow that the bodies' velocities demand on top of the vorticity that was there. Call it after
-        placing a body by hand. Clears ``diverged`` of these simulations and their multi-step history.
+        Penalisation and projection alternate, without advancing time or moving bodies, until the flow outside is the
+        potential flow of the bodies' velocities, superposed on the existing vorticity. Call it after placing a body by
+        hand. It clears ``diverged`` and the multi-step history of these simulations.
         """
         which = np.ones(self.batch, bool) if which is None else which
         state = self.body_state
@@ -644,23 +646,23 @@ class Simulation(State):
         self.dt[which] = 0.0
 
     def steer(self, b: int, k: int, *, turn: float, period: float, over: float) -> None:
-        """Command a swimmer from now on, on a smooth way from what it does now.
+        """Give a swimmer a new turn and period, with a smooth transition from its current gait.
 
         Parameters
         ----------
         b, k : int
-            Which body of which simulation.
+            Simulation b and its body k.
         turn : float
             Factor of its ``steering`` curvature; positive values turn it anticlockwise.
         period : float
-            In units of D/U.
+            Period of the wave, in units of D/U.
         over : float
-            Time until both are reached.
+            Time until both are reached, in units of D/U.
 
         Raises
         ------
         ValueError
-            For a body that is no swimmer, or a period or a time that is not positive.
+            For a body that is not a swimmer, or a period or time that is not positive.
         """
         if not isinstance(self.bodies[k], Swimmer):
             raise ValueError(f"body {k} is a {type(self.bodies[k]).__name__}, which does not swim")
@@ -671,10 +673,10 @@ class Simulation(State):
         gait[TURN_BEFORE], gait[RATE_BEFORE] = now, rate
         gait[TURN], gait[RATE], gait[SINCE], gait[OVER] = turn, 1.0 / period, self.time[b], over
 
-    # --- looking at it ---------------------------------------------------------------------------------------------
+    # --- measuring -------------------------------------------------------------------------------------------------
 
     def measure_control_volumes(self, margin: float = 0.25) -> ControlVolumes:
-        """Measure force and torque by control volumes, too, in every step from now on.
+        """Also measure force and torque by control volumes, in every step from now on.
 
         Parameters
         ----------
@@ -684,7 +686,7 @@ class Simulation(State):
         Raises
         ------
         ValueError
-            For a flow with a temperature, whose buoyancy they do not count.
+            For a flow with a temperature, whose buoyancy they do not include.
         """
         if self.heat is not None:
             raise ValueError(
@@ -705,22 +707,22 @@ class Simulation(State):
         return power
 
     def describe(self) -> str:
-        """Say resolution, thickness of bodies, blockage, penalty and step size in a line; jets and warnings add lines.
+        """Describe resolution, body thickness, blockage, penalty and step size in a line; jets and warnings add lines.
 
-        The step is the one that a flow of the speed of the stream takes, the viscous limit included. A line is added
-        for a thin body or edge, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for
-        a driven body that does not start at its center.
+        The step size is that of a flow at the speed of the stream, including the viscous limit. A line is added for a
+        thin body or edge, for lambda dt below 100, where more than 1 % of the flow leaks through bodies, and for a
+        driven body that does not start at its center.
 
-        The thickness is that of the thickest part of a body, the diameter of the largest circle that fits into it; of a
-        union, into its thinnest part. An edge, such as the trailing edge of a foil, counts as thin where no circle of
-        four cells fits. The blockage is the largest share of a cross-section of the box that bodies cover, where they
-        are now, in the worst simulation of the batch (:mod:`flowsim.bodies.resolution`).
+        The thickness of a body is the diameter of the largest circle that fits into it; for a union, into its thinnest
+        part. An edge, such as the trailing edge of a foil, counts as thin where no circle four cells in diameter fits.
+        The blockage is the largest fraction of a cross-section of the box that bodies cover at their current
+        positions, in the worst simulation of the batch (:mod:`flowsim.bodies.resolution`).
         """
         return describe(self)
 
 
 def _checked_viscosity(given: ArrayLike, batch: int) -> FloatArray:
-    """Return one viscosity or those of all simulations, or refuse them."""
+    """Return a valid viscosity, one or one for each simulation."""
     try:
         viscosity = np.asarray(given, np.float64)
     except (TypeError, ValueError):

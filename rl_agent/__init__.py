@@ -33,7 +33,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: who only reads settings need not wait for torch."""
+    """Import a public name on first access, so that reading settings does not import torch."""
     if name in _HOMES:
         return getattr(importlib.import_module(f"rl_agent.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

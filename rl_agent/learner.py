@@ -1,8 +1,8 @@
 """The master loop of the paper (algorithm 1): act, observe, sample, update.
 
-A learner serves any number of agents, each in an environment of its own, and is driven from outside: whoever owns the
-environments calls ``begin``, ``act`` and ``observe``, and ``update`` whenever ``updates_due()`` says so. The schedule
-of the algorithm decides what is due (``rl_agent/schedule.py``), and the learner carries it out with its parts.
+A learner serves any number of agents, each in its own environment. The code that owns the environments calls ``begin``,
+``act`` and ``observe``, and ``update`` as often as ``updates_due()`` returns. The algorithm's schedule decides what is
+due (``rl_agent/schedule.py``), and the learner carries it out.
 """
 
 from __future__ import annotations
@@ -24,37 +24,39 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Learner(LearnerState):
-    """A learning agent that serves many environments at once; its parts are those of ``LearnerState``.
+    """A learning agent that serves many environments at once; its components are in ``LearnerState``.
 
     Parameters
     ----------
     config
-        Its settings.
+        Settings of the learner.
     observation_space, action_space
-        Of one agent: a flat box, and a flat box with finite bounds or ``Discrete``.
+        Spaces of one agent: a flat ``Box``, and a flat ``Box`` with finite bounds or ``Discrete``.
     agents
         Number of environments served (E), numbered from 0.
     seed
-        Seed of the first weights, of the exploration and of what is sampled from the memory.
+        Seed of the initial weights, the exploration and the sampling from the memory.
     agents_per_env
-        Agents that act together in one environment (N). If there are several, arrays of n environments have them as
-        their second axis: observations (n, N, S), actions (n, N, A), rewards (n, N). Settings and counters are in
-        steps of environments.
+        Number of agents in one environment (N). If there are several, they are the second axis of the arrays of n
+        environments: observations (n, N, S), actions (n, N, A), rewards (n, N). Settings and counters are in
+        environment steps.
 
     Attributes
     ----------
     notes
-        What whoever drives the learner wants to find in its checkpoint again, fit for JSON.
+        JSON-serialisable data of the caller, stored in the checkpoint.
 
     Raises
     ------
     ValueError
-        If a space cannot be served, there are no agents, the algorithm cannot serve several in one environment, or the
-        device is not there (``DeviceError``).
+        If a space is not supported, there are no agents, the algorithm does not support several agents per environment,
+        or the device is not available (``DeviceError``).
     """
 
     def begin(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> None:
-        """Start a new episode of each agent, (n,), seeing (n, S) or (n, N, S); an open one is closed as truncated.
+        """Start a new episode of each agent, shape (n,), with observations of shape (n, S) or (n, N, S).
+
+        An open episode is closed as truncated.
 
         Raises
         ------
@@ -66,29 +68,29 @@ class Learner(LearnerState):
         self.collector.begin(agents, observations)
 
     def act(self, agents: npt.ArrayLike) -> F32:
-        """Sample and issue an action for the current observation of each agent from the newest policy.
+        """Sample and issue an action from the newest policy for the current observation of each agent.
 
         Returns
         -------
         F32
-            Actions in the task's units, shape (n, A) or (n, N, A), not clipped to the bounds; discrete ones as numbers,
-            A = 1.
+            Actions in the task's units, shape (n, A) or (n, N, A), not clipped to the bounds; discrete actions are
+            numbers, A = 1.
 
         Raises
         ------
         ValueError
-            If an agent has no open episode, or already waits for the outcome of an action.
+            If an agent has no open episode, or the outcome of its last action is missing.
         FloatingPointError
             If learning has diverged.
         """
         return self.issue(self.decide(agents))
 
     def decide(self, agents: npt.ArrayLike) -> Decision:
-        """Sample actions as :meth:`act` does, without issuing them yet: a service may log them first."""
+        """Sample actions as :meth:`act` does, without issuing them yet, so that a service can log them first."""
         return self.collector.decide(agents, has_learned=self.counters.is_learning)
 
     def issue(self, decision: Decision) -> F32:
-        """Issue sampled actions, also those that were logged before the learner died; result as of :meth:`act`."""
+        """Issue sampled actions, including ones logged before the learner was killed; returns as :meth:`act`."""
         count = self.collector.issue(decision)
         self.counters.issued += count
         shape = (count, *self.sizes.agents_axis, self.sizes.action)
@@ -103,7 +105,7 @@ class Learner(LearnerState):
         observations: npt.ArrayLike,
         agent_ended: npt.ArrayLike | None = None,
     ) -> None:
-        """Take the outcome of each agent's last action.
+        """Record the outcome of each agent's last action.
 
         Parameters
         ----------
@@ -112,18 +114,18 @@ class Learner(LearnerState):
         rewards
             Unscaled rewards, shape (n,) or (n, N).
         terminated, truncated
-            Whether the episode ended in a terminal state, or was cut short, shape (n,): for all agents of an
-            environment at once.
+            Whether the episode ended in a terminal state, or was truncated, shape (n,); applies to all agents of an
+            environment.
         observations
             Resulting observations (the final ones of ended episodes), shape (n, S) or (n, N, S).
         agent_ended
             Which agents of a multi-agent environment have reached a terminal state by now, shape (n, N); ``None``:
-            only all of them, where ``terminated`` says so.
+            all of them if ``terminated``, otherwise none.
 
         Raises
         ------
         ValueError
-            If an agent waits for no outcome, or a number is not finite.
+            If an agent has no action in progress, or a number is not finite.
         """
         outcome = self.collector.receive(
             agents, rewards, terminated, truncated, observations, agent_ended
@@ -140,25 +142,25 @@ class Learner(LearnerState):
         self._store_parts(members[~has_ended])
 
     def abandon(self, agents: npt.ArrayLike) -> None:
-        """Close the open episodes of lost agents as truncated; an action without outcome is dropped."""
+        """Close the open episodes of lost agents as truncated; actions without an outcome are dropped."""
         withdrawn, members = self.collector.withdraw(agents)
         self.counters.issued -= withdrawn
         self._close(members, np.zeros(len(members), np.bool_))
 
     def learnable(self, observations: npt.ArrayLike) -> Flags:
-        """Tell which observations, as of ``begin``, are within the limits of ``rl_agent/normalization/states.py``."""
+        """Return which observations (shaped as in ``begin``) are within the limits of ``normalization/states.py``."""
         return self.collector.are_learnable(observations)
 
     def updates_due(self) -> int:
-        """Gradient steps owed now."""
+        """Return the number of gradient steps that are due now."""
         return self.schedule.updates_due(self.counters, self._batches_left)
 
     def may_act(self) -> bool:
-        """Whether agents may be answered, or too many gradient steps are owed for that."""
+        """Return whether agents may act, that is, not too many gradient steps are due."""
         return self.schedule.may_act(self.counters, self._batches_left)
 
     def update(self) -> None:
-        """Take one gradient step with its bookkeeping: sample, learn, refresh, move beta, sweep when due.
+        """Take one gradient step: sample, learn, refresh the memory, update beta, sweep if due.
 
         Raises
         ------
@@ -196,12 +198,12 @@ class Learner(LearnerState):
             memory.remove_before(self.counters.iteration_end)
 
     def sweep_memory(self) -> None:
-        """Measure the reward scale, refresh V(s_T), recompute every V_tbc and far-policy flag."""
+        """Update the reward scale, refresh V(s_T), and recompute every V_tbc and far-policy flag."""
         self.values.sweep(self.gamma, self.refer.c_max(self.counters.received))
 
     @property
     def _batches_left(self) -> int:
-        """Batches still to come of the epochs of an iteration."""
+        """Number of batches left in the epochs of the current iteration."""
         sampler = self.sampler
         return sampler.left(self.config.sample_size) if isinstance(sampler, EpochSampler) else 0
 
@@ -210,22 +212,22 @@ class Learner(LearnerState):
         return Source(self.memory, scale.mean, scale.per_std, self.gamma, self.reward_scale.value)
 
     def _close(
-        self, members: I64, terminated: Flags, *, goes_on: bool = False
+        self, members: I64, terminated: Flags, *, continues: bool = False
     ) -> list[EpisodeRecord]:
-        """Store ended episodes, or what there is of episodes that go on, and count them."""
+        """Store and count ended episodes, or the stored part of episodes that continue."""
         units = self.counters.received, self.gamma, self.reward_scale.value
-        records = self.collector.store.close(members, terminated, *units, goes_on=goes_on)
+        records = self.collector.store.close(members, terminated, *units, continues=continues)
         self.counters.episodes += len(records)
         self._statistics.add_episodes(records)
         self._begin_learning_if_due()
         return records
 
     def _store_parts(self, members: I64) -> None:
-        """Store what is due of the episodes that go on: those as long as the memory, fragments, or a horizon."""
+        """Store what is due of continuing episodes: those as long as the memory, fragments, or a horizon."""
         store, storage = self.collector.store, self.memory.storage
         endless = store.as_long_as_memory(members)
         if len(endless) > 0:
-            self._close(endless, np.zeros(len(endless), np.bool_), goes_on=True)
+            self._close(endless, np.zeros(len(endless), np.bool_), continues=True)
         if self.schedule.fragment_length is not None:
             units = self.gamma, self.reward_scale.value
             store.store_fragments(members, self.schedule.fragment_length, *units)
@@ -235,7 +237,7 @@ class Learner(LearnerState):
             self._begin_iteration()
 
     def _begin_learning_if_due(self) -> None:
-        """Freeze the scale of the states, and count gradient steps from now on."""
+        """Freeze the state scale and start counting gradient steps, if enough steps are stored."""
         storage = self.memory.storage
         if self.schedule.begins_learning(self.counters, storage.env_steps):
             self.state_scale.freeze(storage.observation[storage.experiences()])
@@ -243,7 +245,7 @@ class Learner(LearnerState):
             self.sweep_memory()
 
     def _begin_iteration(self) -> None:
-        """Cut the open episodes, and compute what is learned from: values, returns and advantages."""
+        """Cut the open episodes, and compute values, returns and advantages for the iteration."""
         assert isinstance(self.config, OnPolicyConfig)
         assert isinstance(self.sampler, EpochSampler)
         self.collector.store.cut_all(self.gamma, self.reward_scale.value)

@@ -1,4 +1,4 @@
-"""A trained policy alone: to act with, to evaluate, to film, to export."""
+"""A trained policy without its learner, for acting, evaluation, films and export."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ F32 = npt.NDArray[np.float32]
 PARTS = ("algorithm/weights", "state/mean", "state/per_std", "action/low", "action/high")
 
 AVERAGE = "average"
-"""Of a learner that averages its policy: the weights to take instead of the newest."""
+"""Checkpoint entry of a learner that averages its policy: the weights to use instead of the newest."""
 
 HANDED_OUT = "handed_out"
-"""Of a learner that hands out an earlier policy: its weights, to take instead of both."""
+"""Checkpoint entry of a learner that hands out an earlier policy: its weights, to use instead of all others."""
 
 CHECKPOINT = "checkpoint.npz"
-"""Name of the file in the folder of a run or an agent that holds the policy."""
+"""Name of the file with the policy in the folder of a run or an agent."""
 
 
 class Policy:
@@ -43,13 +43,13 @@ class Policy:
     Parameters
     ----------
     config
-        Settings of the learner that it comes from.
+        Settings of the learner that trained it.
     sizes
-        Of the task.
+        Sizes of the task.
     weights
-        Flat weights, those that act first.
+        Flat weights, those of the actor first.
     state_mean, state_per_std
-        Frozen statistics of the states, shape (S,).
+        Frozen mean and inverse standard deviation of the states, shape (S,).
     action_map
         Maps raw actions to the task's units.
     """
@@ -74,7 +74,7 @@ class Policy:
         self._act = actor.bind(self.weights)
 
     def __reduce__(self) -> tuple[type[Policy], tuple[object, ...]]:
-        """Be copied and pickled by what it is made of."""
+        """Copy and pickle by the arguments of the constructor."""
         parts = self.weights, self.state_mean, self.state_per_std, self.action_map
         return Policy, (self.config, self.sizes, *parts)
 
@@ -95,14 +95,14 @@ class Policy:
         Parameters
         ----------
         path
-            A checkpoint of a learner or a file of :meth:`save`; or the folder of a run or agent that has one.
+            Checkpoint of a learner or file written by :meth:`save`, or the folder of a run or agent that contains one.
 
         Raises
         ------
         FileNotFoundError
-            If there is no such file.
+            If the file does not exist.
         CheckpointError
-            If it is damaged or not a checkpoint.
+            If the file is damaged or not a checkpoint.
         """
         path = Path(path)
         file = path / CHECKPOINT if path.is_dir() else path
@@ -123,18 +123,18 @@ class Policy:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write the policy alone, some kilobytes that :meth:`load` reads; no learner can continue from them.
+        """Write the policy to a small file for :meth:`load`; training cannot be resumed from it.
 
         Parameters
         ----------
         path
-            The file. ``flowsim evaluate`` and ``flowsim render`` take a folder in which it is called
-            ``checkpoint.npz`` beside the ``config.yaml`` of its task.
+            The file. ``flowsim evaluate`` and ``flowsim render`` accept a folder with this file, named
+            ``checkpoint.npz``, and the ``config.yaml`` of its task.
 
         Raises
         ------
         OSError
-            If it cannot be written; an older file at ``path`` is then untouched.
+            If the file cannot be written; an existing file at ``path`` is then unchanged.
         """
         parts = self.weights, self.state_mean, self.state_per_std, self.action_low, self.action_high
         meta = {
@@ -145,7 +145,7 @@ class Policy:
         write_checkpoint(Path(path), dict(zip(PARTS, parts, strict=True)), meta)
 
     def initial_state(self, n: int) -> F32:
-        """States at the start of n episodes, as of :meth:`act`; empty rows for what needs no memory."""
+        """Return the states for :meth:`act` at the start of n episodes; empty rows for a policy without a state."""
         return np.zeros((n, *self.sizes.agents_axis, self.state_size), np.float32)
 
     def act(
@@ -156,33 +156,33 @@ class Policy:
         deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> tuple[F32, F32]:
-        """Actions and next states for n observations, or for a single one.
+        """Compute actions and next states for n observations, or for a single one.
 
         Parameters
         ----------
         observations
-            Shape (n, S), or (S,) for a single one; unscaled. Of N agents in an environment it is (n, N, S) or (N, S),
-            and so with states and actions.
+            Unscaled observations, shape (n, S), or (S,) for a single one. With N agents per environment the shape is
+            (n, N, S) or (N, S), and likewise for states and actions.
         state
-            From the previous call of the same episodes, shape (n, state size), or (state size,) for a single one;
-            ``None`` begins an episode.
+            State from the previous call in the same episodes, shape (n, state size), or (state size,) for a single
+            observation; ``None`` begins an episode.
         deterministic
-            Whether to take the mean (of discrete actions the likeliest) instead of a sample.
+            Whether to return the mean (of discrete actions the most likely one) instead of a sample.
         rng
-            Source of the samples; needed unless deterministic.
+            Random generator; required unless ``deterministic``.
 
         Returns
         -------
         actions
-            In the task's units, clipped to its bounds, shape (n, A); discrete ones as numbers, shape (n, 1). Without
-            the first axis for a single observation.
+            Actions in the task's units, clipped to its bounds, shape (n, A); discrete actions are numbers, shape
+            (n, 1). Without the first axis for a single observation.
         state
-            For the next call.
+            State for the next call.
 
         Raises
         ------
         ValueError
-            If a shape does not fit, or a sample is wanted without ``rng``.
+            If a shape is wrong, or ``rng`` is missing.
         """
         seen = np.asarray(observations, np.float32)
         axis = self.sizes.agents_axis
@@ -215,7 +215,7 @@ class Policy:
         return (actions[0], after[0]) if is_single else (actions, after)
 
     def _check(self, given: tuple[int, ...], seen: F32, state: F32) -> None:
-        """Refuse observations and states of another shape than the policy was trained with."""
+        """Raise ``ValueError`` unless observations and states have the shapes that the policy was trained with."""
         axis = self.sizes.agents_axis
         of_one = *axis, self.sizes.seen
         if seen.ndim != 1 + len(of_one) or seen.shape[1:] != of_one:
@@ -231,14 +231,14 @@ class Policy:
 
 
 def agents_per_env_of(meta: dict[str, Any]) -> int:
-    """Return how many agents each environment has that a checkpoint is of; ``world`` is the key of older ones."""
+    """Return the number of agents per environment of a checkpoint; older ones have it under the key ``world``."""
     return int(meta.get("agents_per_env", meta.get("world", 1)))
 
 
 def own_spaces(
     arrays: Arrays, meta: dict[str, Any]
 ) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box | gymnasium.spaces.Discrete]:
-    """Return the spaces of one agent of the task that a checkpoint is of."""
+    """Return the observation and action space of one agent of a checkpoint's task."""
     size = len(arrays["state/mean"])
     if meta["config"].get("previous_action"):
         size -= meta["choices"] or len(arrays["action/low"])

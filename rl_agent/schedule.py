@@ -1,8 +1,8 @@
-"""When the learner learns: the paper's ratio of steps to gradient steps, or iterations over a horizon of steps.
+"""Schedules of the gradient steps: the paper's ratio of steps to gradient steps, or iterations over a horizon.
 
-A schedule decides and does nothing: given the counters and how many steps are stored, it says what is due. The learner
-asks it after every outcome, after every stored episode and after every gradient step, and carries out what it says.
-The algorithm names its schedule, so that the learner does not ask which algorithm it serves.
+A schedule has no side effects: given the counters and the number of stored steps, it says what is due. The learner
+queries it after every outcome, every stored episode and every gradient step, and carries out what is due.
+The schedule is an attribute of the algorithm, so that the learner does not depend on the algorithm.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from rl_agent.config import AgentConfig, OnPolicyConfig, Remembering
 __all__ = ["Counters", "Iterations", "Ratio", "Schedule"]
 
 SWEEP_INTERVAL = 1000
-"""Gradient steps between full sweeps of the memory and new reward scales (sections 2 and B)."""
+"""Gradient steps between full sweeps of the memory, which also update the reward scale (sections 2 and B)."""
 
 
 @dataclass
 class Counters:
-    """What has happened so far."""
+    """Counters of a learner."""
 
     issued: int = 0
-    """Actions issued and not taken back."""
+    """Number of actions issued and not withdrawn."""
     received: int = 0
-    """Actions whose outcome arrived: environment steps t."""
+    """Number of actions whose outcome was received: environment steps t."""
     episodes: int = 0
-    """Episodes completed."""
+    """Number of completed episodes."""
     gradient_steps: int = 0
-    """Gradient steps k."""
+    """Number of gradient steps k."""
     warm_up: int = -1
-    """Actions issued when learning started; -1 before."""
+    """Number of actions issued when learning started; -1 before."""
     iteration_end: int = 0
-    """Id of the first episode that the latest iteration does not learn from; 0 where there are no iterations."""
+    """Id of the first episode after those used in the latest iteration; 0 without iterations."""
 
     @property
     def is_learning(self) -> bool:
@@ -42,12 +42,12 @@ class Counters:
         return self.warm_up >= 0
 
     def begin_learning(self) -> None:
-        """Count gradient steps from now on."""
+        """Start counting gradient steps."""
         self.warm_up = self.issued
 
 
 class Schedule(ABC):
-    """What a learner does when; it has settings and no state.
+    """Base class of schedules, which have settings but no state.
 
     Parameters
     ----------
@@ -63,42 +63,42 @@ class Schedule(ABC):
     @staticmethod
     @abstractmethod
     def capacity(config: AgentConfig, agents: int) -> int:
-        """Count the steps that the memory has to hold."""
+        """Return the capacity of the memory in environment steps."""
 
     @property
     def fragment_length(self) -> int | None:
-        """Steps after which the first part of an open episode is stored; None: when it ends."""
+        """Number of steps after which part of an open episode is stored; ``None``: only when it ends."""
         return None
 
     @abstractmethod
     def updates_due(self, counters: Counters, batches_left: int) -> int:
-        """Gradient steps owed now; ``batches_left`` are those of the epochs of an iteration."""
+        """Return the number of gradient steps due; ``batches_left`` is the number of batches left in an iteration."""
 
     @abstractmethod
     def may_act(self, counters: Counters, batches_left: int) -> bool:
-        """Whether agents may be answered, or too many gradient steps are owed for that."""
+        """Return whether agents may act, that is, not too many gradient steps are due."""
 
     def begins_learning(self, counters: Counters, stored: int) -> bool:
-        """Whether learning starts now that ``stored`` steps are in the memory."""
+        """Return whether learning starts with ``stored`` steps in the memory."""
         return False
 
     def sweeps(self, counters: Counters) -> bool:
-        """Whether all stored values are recomputed after this gradient step."""
+        """Return whether all stored values are recomputed after this gradient step."""
         return False
 
     def begins_iteration(self, counters: Counters, batches_left: int, collected: int) -> bool:
-        """Whether an iteration begins now that ``collected`` steps are stored or in open episodes."""
+        """Return whether an iteration begins, with ``collected`` steps stored or in open episodes."""
         return False
 
     def ends_iteration(self, counters: Counters, batches_left: int) -> bool:
-        """Whether this gradient step was the last of an iteration, whose steps are then forgotten."""
+        """Return whether this gradient step was the last of an iteration, whose steps are then removed."""
         return False
 
 
 class Ratio(Schedule):
-    """The paper's: t = F k after warm-up, exactly; sweeps of the memory now and then.
+    """The paper's schedule: t = F k exactly after warm-up, with periodic sweeps of the memory.
 
-    A credit is counted when an action is issued, and taken back should its outcome never arrive.
+    A step counts when its action is issued, and is withdrawn if its outcome never arrives.
     """
 
     def __init__(self, config: AgentConfig, agents: int) -> None:
@@ -108,61 +108,61 @@ class Ratio(Schedule):
 
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
-        """Take the replay memory of the settings."""
+        """Return ``buffer_size``."""
         return config.buffer_size
 
     @property
     def fragment_length(self) -> int | None:
-        """That of the settings."""
+        """``fragment_length`` of the settings."""
         return self.config.fragment_length if isinstance(self.config, Remembering) else None
 
     def updates_due(self, counters: Counters, batches_left: int) -> int:
-        """Gradient steps owed for the actions issued since learning started."""
+        """Return the gradient steps due for the actions issued since learning started."""
         if not counters.is_learning:
             return 0
         earned = (counters.issued - counters.warm_up) * self._updates_per_step
         return max(0, earned.numerator // earned.denominator - counters.gradient_steps)
 
     def may_act(self, counters: Counters, batches_left: int) -> bool:
-        """Not while gradient steps for more than a step of each agent are owed."""
+        """Return false while gradient steps for more than one step per agent are due."""
         return self.updates_due(counters, batches_left) <= self.agents * self._updates_per_step
 
     def begins_learning(self, counters: Counters, stored: int) -> bool:
-        """Once, as soon as ``learning_starts`` steps are stored."""
+        """Return true once, as soon as ``learning_starts`` steps are stored."""
         return not counters.is_learning and stored >= self.config.learning_starts
 
     def sweeps(self, counters: Counters) -> bool:
-        """Every ``SWEEP_INTERVAL`` gradient steps."""
+        """Return true every ``SWEEP_INTERVAL`` gradient steps."""
         return counters.gradient_steps % SWEEP_INTERVAL == 0
 
 
 class Iterations(Schedule):
-    """PPO's and A3C's: a horizon of steps is learned from in some epochs, and forgotten.
+    """The schedule of PPO and A3C: learn from a horizon of steps for some epochs, then discard it.
 
-    When the horizon is complete all open episodes are cut there, and the batches of all epochs become due at once;
-    nobody is answered until they are done.
+    When the horizon is complete, all open episodes are cut, and the batches of all epochs become due at once; agents
+    do not act until they are done.
     """
 
     @staticmethod
     def capacity(config: AgentConfig, agents: int) -> int:
-        """Hold two horizons: what ends while the steps of one are learned from is stored beside them."""
+        """Return room for two horizons, because episodes that end during an iteration are stored as well."""
         assert isinstance(config, OnPolicyConfig)
         return 2 * (config.most_steps + agents)
 
     def updates_due(self, counters: Counters, batches_left: int) -> int:
-        """Batches that are left of the epochs."""
+        """Return the number of batches left in the epochs."""
         return batches_left if counters.is_learning else 0
 
     def may_act(self, counters: Counters, batches_left: int) -> bool:
-        """Not while an iteration is learned from."""
+        """Return false during an iteration."""
         return self.updates_due(counters, batches_left) == 0
 
     def begins_iteration(self, counters: Counters, batches_left: int, collected: int) -> bool:
-        """When the horizon is complete; the first may be a longer one."""
+        """Return true when the horizon is complete; the first one may be longer."""
         assert isinstance(self.config, OnPolicyConfig)
         horizon = self.config.horizon if counters.is_learning else self.config.most_steps
         return self.may_act(counters, batches_left) and collected >= horizon
 
     def ends_iteration(self, counters: Counters, batches_left: int) -> bool:
-        """When no batch is left; what came meanwhile belongs to the next iteration."""
+        """Return true when no batch is left; steps collected meanwhile belong to the next iteration."""
         return self.may_act(counters, batches_left)

@@ -1,8 +1,9 @@
-"""Speed of the solver: cell-updates per second and where they go, beside jax-cfd where it is installed.
+"""Benchmark of the solver: cell updates per second and share of each sweep, compared with jax-cfd if it is installed.
 
-The floor of a step is memory traffic. In float32 a step reads and writes u, v, p, the rates and the predicted velocity
-about once each, some 88 bytes per cell. How fast bytes come depends on the level of cache that holds the state, so the
-bandwidth of a row is that of a triad a = b + s c over arrays of the state's size, by the same threads in the same run.
+The lower bound ("floor") of the time of a step is its memory traffic. In float32 a step reads and writes u, v, p, the
+rates and the predicted velocity about once each, some 88 bytes per cell. Bandwidth depends on the cache level that
+holds the state, so each row measures it with a triad a = b + s c over arrays of the state's size, with the same threads
+in the same run.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ CASES: tuple[tuple[int, int, int], ...] = (
     (512, 256, 1),
     (1024, 512, 1),
 )
-"""Cells along x and y, and simulations in the batch, of the rows."""
+"""Rows: cells along x and y, and number of simulations in the batch."""
 WAKE_BODIES = "D-section and ellipse"
-"""In the flows of those rows."""
+"""Bodies in the flows of those rows."""
 BUSY_CASES: tuple[tuple[int, int, int], ...] = ((128, 64, 24), (256, 128, 1), (1024, 512, 1))
-"""Of the rows of several threads beside one busy process."""
+"""Rows that are also measured on several threads next to one busy process."""
 SWIMMERS = (0, 1, 4, 20)
-"""Bodies of the rows that tell what many of them cost."""
+"""Numbers of swimmers in the rows that measure the cost of many bodies."""
 SCHOOL_CELLS = 640, 320
-"""Of their grid: 64 cells a length in a box of 10 x 5 lengths, as in the preset swimmer_school/default."""
+"""Grid of those rows: 64 cells per body length in a box of 10 x 5 lengths, as in the preset swimmer_school/default."""
 THREADS = (1, 2)
 PEER_CELLS = 256 * 128
-"""Smallest single simulation that is measured beside jax-cfd."""
+"""Cells of the smallest single simulation that is compared with jax-cfd."""
 BYTES_PER_CELL = 88
-"""Memory traffic of a step that reads and writes everything about once."""
+"""Memory traffic of a step that reads and writes every array about once."""
 STATE_BYTES_PER_CELL = 44
-"""What a float32 simulation holds: velocities old and new, rates, pressure, its change and modes, shares of bodies."""
+"""Memory of a float32 simulation: velocities old and new, rates, pressure, its change and modes, shares of bodies."""
 MEMORY_BYTES = 192 * 2**20
-"""Arrays beyond the last cache."""
+"""Size of arrays that do not fit into any cache."""
 
 
 def bench_solver(
@@ -61,30 +62,31 @@ def bench_solver(
     seconds: float = 2.0,
     threads: tuple[int, ...] = THREADS,
 ) -> list[dict[str, Any]]:
-    """Measure whole steps of the wake of a D-section with a free ellipse in it, and of schools of swimmers, float32.
+    """Measure whole float32 steps: the wake of a D-section with a free ellipse in it, and schools of swimmers.
 
     Parameters
     ----------
     say
-        Told what is measured, before each row.
+        Called with a progress message before each row.
     full
-        Every number of threads, instead of the largest alone.
+        Measure every number of threads, not only the largest.
     seconds
         Time spent on each measurement.
     threads
-        Numbers of threads; those beyond the cores of this process are left out.
+        Numbers of threads; those larger than the number of cores of this process are skipped.
 
     Returns
     -------
     list of dict
-        ``nx``, ``ny``, ``batch``, ``threads``, ``backend``, ``dtype``, ``ms_per_step``, ``cells_per_second``, ``peer``,
-        ``peer_cells_per_second``, ``ratio``; the last three are None without a peer, which uses as many threads as it
-        likes and is measured beside the most threads of ours. Both sides are the median of blocks of steps, taken by
-        turns in the same run. Besides, ``bandwidth`` and ``memory_bandwidth`` in bytes per second, of arrays of the
-        state's size and of such as fit no cache; ``floor_ms``, ``bytes_per_cell`` at that bandwidth, and
-        ``times_floor``; ``stages``, the share of each sweep in the time of a step on one thread. ``bodies`` names them,
-        and ``busy`` is 1 beside one busy process, else 0; rows of swimmers also have ``ms_per_swimmer``, what a step
-        takes longer than without them, for each.
+        One row per measurement, with ``nx``, ``ny``, ``batch``, ``threads``, ``backend``, ``dtype``, ``ms_per_step``,
+        ``cells_per_second``, ``peer``, ``peer_cells_per_second`` and ``ratio``. The last three are None without a peer
+        (jax-cfd), which chooses its own number of threads and is only compared with our largest one. Both times are
+        medians over blocks of steps, measured alternately in the same run. ``bandwidth`` and ``memory_bandwidth``, in
+        bytes per second, are those of arrays of the state's size and of arrays that fit into no cache; ``floor_ms`` is
+        the time for ``bytes_per_cell`` at ``bandwidth``, ``times_floor`` the time of a step relative to it, and
+        ``stages`` the share of each sweep in the time of a step on one thread. ``bodies`` describes the bodies, and
+        ``busy`` is 1 next to one busy process, else 0. Rows of swimmers also have ``ms_per_swimmer``, the additional
+        time of a step per swimmer.
     """
     counts = [n for n in threads if n <= cores()]
     counts = counts if full else counts[-1:]
@@ -129,7 +131,7 @@ def bench_solver(
 def _row(
     sizes: tuple[int, int, int], threads: int, memory: float, seconds: tuple[float, float | None]
 ) -> dict[str, Any]:
-    """Return what is said of a step of ours, and of the peer's if there is one, beside the floor."""
+    """Return the row of a case from the seconds per step of this solver and of the peer, if there is one."""
     (nx, ny, batch), (ours, theirs) = sizes, seconds
     cells = nx * ny * batch
     bandwidth = _bandwidth(STATE_BYTES_PER_CELL * cells, threads)
@@ -157,7 +159,7 @@ def _row(
 
 
 def printed(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as a person reads it."""
+    """Return a row formatted for printing."""
     ratio, peer = row["ratio"], row["peer_cells_per_second"]
     return {
         "grid": f"{row['batch']} x {row['nx']}x{row['ny']}",
@@ -177,7 +179,7 @@ def printed(row: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _busy_process() -> Iterator[None]:
-    """Keep a core busy meanwhile."""
+    """Keep one core busy inside the context."""
     process = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
     try:
         yield
@@ -195,7 +197,7 @@ def _triad(task: Task, a: Any, b: Any, c: Any, s: float) -> None:
 
 
 def _bandwidth(total: int, threads: int) -> float:
-    """Return the bytes per second of a triad over three arrays of ``total`` bytes together, at its best."""
+    """Return the best bandwidth, in bytes per second, of a triad over three arrays of ``total`` bytes together."""
     n = total // 12
     arrays = [np.ones(n, np.float32) for _ in range(3)]
     one = np.ones(1, np.bool_)
@@ -211,7 +213,7 @@ def _bandwidth(total: int, threads: int) -> float:
 
 @contextmanager
 def timed_programs(spent: dict[str, float]) -> Iterator[None]:
-    """Let every program of the CPU add the seconds it takes to ``spent``, under the name of its sequence."""
+    """Add the run time of every CPU program, in seconds, to ``spent`` under the name of its sequence."""
     repeat = Program.repeat
 
     def timed(program: Program, steps: int | None) -> None:
@@ -228,9 +230,9 @@ def timed_programs(spent: dict[str, float]) -> Iterator[None]:
 
 
 def stages(sim: Simulation, steps: int = 20) -> dict[str, float]:
-    """Return the share of every sweep in the time of a step of one simulation, on one thread; of the penalty of all.
+    """Return the share of every sweep in the time of a step on one thread; all sweeps of the penalty count as one.
 
-    The simulation takes these steps.
+    This advances the simulation by ``steps`` steps.
     """
     spent: dict[str, float] = {}
     running, sim._until[:] = np.flatnonzero(~sim.diverged), np.inf
@@ -254,7 +256,7 @@ def _wake(nx: int, ny: int, batch: int, threads: int) -> Simulation:
 
 def _wake_steps(sim: Simulation) -> Callable[[int], None]:
     def run(steps: int) -> None:
-        # held near its place, so that the body stays in the box however long the measurement
+        # reset the position, so that the free body stays in the box however long the measurement takes
         sim.body_state.position[:, 1] = (3.8, 2.0)
         sim.advance_steps(steps)
 
@@ -262,7 +264,7 @@ def _wake_steps(sim: Simulation) -> Callable[[int], None]:
 
 
 def _school(swimmers: int, threads: int) -> Simulation:
-    """Return swimmers in columns of four, as near to each other as in the preset, in a box whose sides are joined."""
+    """Return a school of swimmers in columns of four, as dense as in the preset, in a periodic box."""
     nx, ny = SCHOOL_CELLS
     columns = [divmod(k, 4) for k in range(swimmers)]
     places = [(2.5 + 1.2 * i, 1.6 + 0.5 * j + 0.25 * (i % 2)) for i, j in columns]
@@ -278,7 +280,7 @@ def _school(swimmers: int, threads: int) -> Simulation:
 
 
 def _peer_step(nx: int, ny: int) -> Callable[[int], None] | None:
-    """Return jax-cfd's semi-implicit step on a periodic box (it has no bodies), or None where it is missing."""
+    """Return jax-cfd's semi-implicit step on a periodic box (it has no bodies), or None if it is not installed."""
     if importlib.util.find_spec("jax_cfd") is None:
         return None
     import jax
@@ -303,7 +305,7 @@ def _peer_step(nx: int, ny: int) -> Callable[[int], None] | None:
 def _medians(
     ours: Callable[[int], Any], peer: Callable[[int], Any] | None, seconds: float
 ) -> tuple[float, float | None]:
-    """Median seconds per step of blocks of ten steps, in turn."""
+    """Return the median seconds per step over blocks of ten steps, measured alternately."""
     runs = [ours] if peer is None else [ours, peer]
     times: list[list[float]] = [[] for _ in runs]
     for run in runs:

@@ -1,7 +1,7 @@
-"""Speed of the CUDA backend: whole steps over grids and batches, and what every kernel of a step takes.
+"""Benchmark of the CUDA backend: whole steps for several grids and batches, and the time of every kernel of a step.
 
-The floor of a step is the same traffic of memory as on the CPU (:mod:`flowsim.backend.bench`), over the bandwidth of a
-copy from device to device in the same run.
+The floor of a step is the same memory traffic as on the CPU (:mod:`flowsim.backend.bench`), divided by the bandwidth of
+a device-to-device copy in the same run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ CASES: tuple[tuple[int, int, int], ...] = (
     (128, 64, 1), (128, 64, 24), (128, 64, 256), (256, 128, 1), (256, 128, 24), (256, 128, 256), (512, 256, 1),
     (512, 256, 24), (512, 256, 256), (1024, 512, 1), (1024, 512, 24), (2048, 1024, 1), (4096, 2048, 1), (8192, 4096, 1),
 )  # fmt: skip
-"""Cells along x and y, and simulations in the batch, of the rows."""
+"""Rows: cells along x and y, and number of simulations in the batch."""
 TRAFFIC = {
     "_predict": 36, "_transformable_divergence": 12, "forward": 8, "_solve_systems": 8,
     "solve_long_systems": 8, "backward": 8, "_correct": 28,
 }  # fmt: skip
-"""Least bytes per cell that a sweep over all cells moves in float32."""
+"""Minimum memory traffic of each sweep over all cells in float32, in bytes per cell."""
 REPEATS = 20
 COPY_BYTES = 2**30
 
@@ -38,12 +38,12 @@ COPY_BYTES = 2**30
 def bench_cuda(
     cases: tuple[tuple[int, int, int], ...] = CASES, dtype: str = "float32", seconds: float = 0.5
 ) -> list[dict[str, Any]]:
-    """Measure whole steps of the wake of a D-section with a free ellipse in it; one row for each case.
+    """Measure whole steps of the wake of a D-section with a free ellipse in it; one row per case.
 
     Parameters
     ----------
     cases
-        Cells along x and y, and simulations.
+        Cells along x and y, and number of simulations.
     dtype
         Precision.
     seconds
@@ -89,12 +89,12 @@ def bench_cuda(
 
 
 def kernel_times(sim: Simulation) -> list[dict[str, Any]]:
-    """Measure every launch of a step by itself, in the order of the step; the simulation is of no use afterwards.
+    """Measure every launch of a step separately, in the order of the step; the simulation cannot be used afterwards.
 
     Parameters
     ----------
     sim
-        On the backend ``cuda``, without bodies that a function drives.
+        Simulation on the backend ``cuda``, without bodies driven by a function.
 
     Returns
     -------
@@ -119,15 +119,15 @@ def kernel_times(sim: Simulation) -> list[dict[str, Any]]:
 def systems_times(
     nx: int, ny: int, batch: int, dtype: str = "float32"
 ) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
-    """Measure the systems along x, cut into pieces and blocks in all ways that fit.
+    """Measure the solution of the systems along x for every division into pieces and blocks that fits.
 
     Returns
     -------
     list of dict
-        ``rows`` of a piece, ``entries`` of a block, ``us``, and ``difference`` of the solution from that of the cutting
-        in use, over its largest value; the quickest first.
+        ``rows`` per piece, ``entries`` per block, ``us``, and ``difference``, the largest deviation from the solution
+        with the division in use, relative to its largest value; the fastest first.
     (int, int)
-        The cutting in use.
+        The division in use.
     """
     import cupy
 
@@ -156,7 +156,7 @@ def systems_times(
                 continue
             systems = Systems(*box, real, device, (length, entries))
             difference = float(cupy.abs(solution(systems) - right).max()) / scale
-            spectrum = cupy.zeros_like(right)  # solved again and again
+            spectrum = cupy.zeros_like(right)  # solved repeatedly
             taken = _graph_seconds(device, functools.partial(systems.solve, active, spectrum))
             rows.append(
                 {"rows": length, "entries": entries, "us": 1e6 * taken, "difference": difference}
@@ -174,7 +174,7 @@ def wake(nx: int, ny: int, batch: int, dtype: str = "float32") -> Simulation:
 
 
 def copy_bandwidth(size: int = COPY_BYTES) -> float:
-    """Return bytes read and written per second by a copy of ``size`` bytes on the device, the best of ten."""
+    """Return the bytes per second that a copy of ``size`` bytes on the device reads and writes, the best of ten."""
     import cupy
 
     source = cupy.random.random(size // 4, dtype=cupy.float32)
@@ -191,12 +191,12 @@ def copy_bandwidth(size: int = COPY_BYTES) -> float:
 
 
 def _seconds_per_step(sim: Simulation, seconds: float) -> float:
-    """Median of blocks of steps, each ended by a transfer to the host."""
+    """Return the median seconds per step over blocks of steps, each ended by a transfer to the host."""
     sim.advance_steps(32)  # compiles and captures
     taken: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(taken) < 3:
-        # held near its place, so that the body stays in the box however long the measurement
+        # reset the position, so that the free body stays in the box however long the measurement takes
         sim.body_state.position[:, 1] = (3.8, 2.0)
         begin = time.perf_counter()
         sim.advance_steps(64)
@@ -205,7 +205,7 @@ def _seconds_per_step(sim: Simulation, seconds: float) -> float:
 
 
 def _launches(sim: Simulation) -> list[tuple[str, Callable[[], Any]]]:
-    """Take one step and return all that it launched, by name."""
+    """Take one step and return everything that it launched, by name."""
     calls: list[tuple[str, Callable[[], Any]]] = []
     with _recorded(calls), sim._device._stream:
         sim._running[:] = True
@@ -218,7 +218,7 @@ def _launches(sim: Simulation) -> list[tuple[str, Callable[[], Any]]]:
 
 @contextmanager
 def _recorded(calls: list[tuple[str, Callable[[], Any]]]) -> Iterator[None]:
-    """Note every launch of a kernel and of a transform."""
+    """Record every launch of a kernel or a transform in ``calls``."""
     from flowsim.backend.cuda.device import Transform
     from flowsim.backend.cuda.launching import Kernel
 
@@ -244,7 +244,7 @@ def _recorded(calls: list[tuple[str, Callable[[], Any]]]) -> Iterator[None]:
 
 
 def _graph_seconds(device: Any, call: Callable[[], Any]) -> float:
-    """Return the seconds of one launch among many in a graph, the best of five."""
+    """Return the seconds of one launch among many in a graph, the best of five runs."""
     import cupy
 
     stream = device._stream

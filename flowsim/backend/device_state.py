@@ -22,24 +22,24 @@ class DeviceState:
     sweeps : module
         The backend.
     beside : callable
-        Has a function launch sweeps that may go on at the same time as those that are launched after it; what it
-        returns is called before the first of those that need them.
+        Takes a function that launches sweeps which may run concurrently with those launched after it. Returns a
+        function that must be called before the first sweep that needs their results.
     fields, clock, box, bodies, sensors
-        What the sweeps work on.
+        Arrays that the sweeps read and write.
     everyone : (B,) bool
-        A flag for each simulation, all of them set.
+        One flag per simulation, all of them set.
     room, speeds, far_room
-        What sweeps need beside the fields: for the rows of a thread or the windows of bodies, for the largest speeds,
-        and for the far field, where there is one.
+        Work arrays: for the rows of a thread or the windows of bodies, for the largest speeds, and for the far field
+        (None without one).
     far_spacing : int
-        Cells between the points on far-field sides at which the velocity is found.
+        Cells between the points on far-field sides at which the velocity is computed.
     pressure_solver
-        Of the backend.
+        Pressure solver of the backend.
     forcing : Forcing or None
     heat : Heat or None
     has_open_sides, has_bodies, has_bending_bodies, has_light_bodies, has_heated_bodies : bool
-        Whether there are sides at which the pressure is held, bodies, some that bend, free ones lighter than the fluid,
-        some with a temperature of their own.
+        Whether there are sides at which the pressure is held, bodies, bending bodies, free bodies lighter than the
+        fluid, and bodies with a given temperature.
     """
 
     sweeps: ModuleType
@@ -65,5 +65,5 @@ class DeviceState:
 
     @property
     def running(self) -> Array:
-        """The flags (B,) of the simulations that take part in a step."""
+        """Flags (B,) of the simulations that take part in a step."""
         return self.clock.flags[RUNNING]

@@ -1,4 +1,4 @@
-"""The force per unit mass that drives a flow: uniform, held to a mean velocity, or a field."""
+"""The force per unit mass that drives a flow: uniform, controlled to hold a mean velocity, or a field."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ FloatArray = NDArray[np.float64]
 Vectors = Sequence[Any] | NDArray[np.floating]
 """Two numbers or None, or (B, 2) of them."""
 ForceField = Callable[[FloatArray, FloatArray], tuple[ArrayLike, ArrayLike]]
-"""A function of the coordinates x and y, arrays, that returns the components along x and along y there."""
+"""Function of the coordinate arrays x and y that returns the components of the force along x and y there."""
 
 
 def vectors(name: str, given: Vectors, batch: int, none: bool = False) -> FloatArray:
-    """Return (B, 2) numbers; None, which ``none`` allows, becomes NaN.
+    """Return (B, 2) numbers; None is allowed with ``none`` and becomes NaN.
 
     Raises
     ------
     ValueError
-        For another shape, and numbers that are not finite.
+        For a wrong shape, or numbers that are not finite.
     """
     try:
         values = np.array(given, np.float64)
@@ -37,7 +37,7 @@ def vectors(name: str, given: Vectors, batch: int, none: bool = False) -> FloatA
 
 
 def check_mean_velocity(held: FloatArray, force: FloatArray, periodic: tuple[bool, bool]) -> None:
-    """Refuse a mean velocity where something else tells what passes: sides, where the box is no ring, or a force.
+    """Raise an error for a mean velocity along a direction that is not periodic, or that has a given force.
 
     Raises
     ------
@@ -55,12 +55,12 @@ def check_mean_velocity(held: FloatArray, force: FloatArray, periodic: tuple[boo
 
 
 def on_faces(field: ForceField, grid: Grid, batch: int) -> tuple[FloatArray, FloatArray]:
-    """Return a field of force, (B, nx + 2 G, ny + 2 G) along x on the faces of u, and along y on those of v.
+    """Return a force field, shape (B, nx + 2 G, ny + 2 G): along x on the faces of u, and along y on those of v.
 
     Raises
     ------
     ValueError
-        For values that are not finite or of another shape.
+        For values that are not finite or of a wrong shape.
     """
     sampled = []
     for component, places in enumerate((grid.u_faces(), grid.v_faces())):

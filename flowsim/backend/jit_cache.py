@@ -1,4 +1,4 @@
-"""Compiled functions are kept in a folder, from which other processes take them."""
+"""Cache folder of compiled functions, which processes share."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import numba
 from flowsim.backend import user_cache
 from flowsim.backend.sources import digest_of, sources_of
 
-# NaN must stay visible, so the two flags that assume it away are left out
+# NaN must stay detectable, so the two flags that assume it does not occur are left out
 FAST = {"contract", "reassoc", "nsz", "arcp"}
 OPTIONS: dict[str, Any] = {"fastmath": FAST, "nogil": True, "error_model": "numpy"}
-"""How every sweep is compiled."""
+"""numba options of all sweeps."""
 
 CALLED = OPTIONS | {"no_cfunc_wrapper": True}
-"""Options of what Python calls."""
+"""Options of functions that are called from Python."""
 
 
 @functools.cache
 def cache_folder() -> Path:
-    """Return a folder that changes with the sources and the processor.
+    """Return the cache folder for the current sources and processor.
 
-    numba looks for changes in the file of the compiled function alone, not in those of the functions that it calls.
+    numba only checks the file of the compiled function for changes, not those of the functions that it calls.
     """
     digest = hashlib.sha256(digest_of(sources_of("flowsim.backend.cpu")))
     digest.update(f"{numba.__version__} {llvmlite.binding.get_host_cpu_name()} ".encode())
@@ -37,9 +37,9 @@ def cache_folder() -> Path:
 
 
 def at_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile what Python calls and needs the result of, also while needs are noted.
+    """Compile a function that Python calls directly for its result, even while sweeps are being recorded.
 
-    The folder is looked for at the first call, so that an import leaves nothing behind.
+    The cache folder is looked up on the first call, so that importing a module has no side effects.
     """
     compiled = functools.cache(lambda: user_cache.cached(function, cache_folder(), **CALLED))
 

@@ -1,7 +1,7 @@
 """The fast direct pressure solver: transform along y, tridiagonal systems along x.
 
 The five-point Laplacian separates: along y its eigenvectors are cosines (walls, in- and outflow), sines (open) or
-Fourier modes (periodic); what is left along x is one tridiagonal system per mode.
+Fourier modes (periodic); this leaves one tridiagonal system along x per mode.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class PoissonPlan:
         Reciprocal pivot of that last unknown.
     periodic : (bool, bool)
     held : (bool, bool, bool, bool)
-        Whether phi is zero on the left, right, bottom and top side, where otherwise its normal derivative is.
+        Whether phi is zero on the left, right, bottom and top side; otherwise its normal derivative is zero there.
     constant : bool
-        Whether mode 0 does not vary along y. It has no pivots, and is solved by summation.
+        Whether mode 0 is constant along y. It has no pivots and is solved by summation.
     """
 
     pivots: NDArray[np.floating]
@@ -58,7 +58,7 @@ class PoissonPlan:
         previous = np.zeros(ny)
         for i in range(nx):
             end = 0.0
-            # beyond the side phi is even, or odd where it is held
+            # phi is continued evenly beyond a side, or oddly where it is held
             if not periodic[0] and i in (0, nx - 1):
                 end = -1.0 if held[0 if i == 0 else 1] else 1.0
             pivot = diagonal + end - previous
@@ -85,7 +85,7 @@ class PoissonPlan:
 def eigenvalues(
     modes: NDArray[np.int64], ny: int, periodic: bool, held: bool
 ) -> NDArray[np.float64]:
-    """Return the eigenvalues of -d2/dy2 of modes of :class:`PoissonPlan`, ``held`` at both ends or at none."""
+    """Return the eigenvalues of -d2/dy2 for modes of :class:`PoissonPlan`, with phi ``held`` at both ends or none."""
     angle = modes * (2.0 if periodic else 1.0) * np.pi / ny
     return 2.0 + (2.0 if held else -2.0) * np.cos(angle)
 

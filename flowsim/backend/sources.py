@@ -1,4 +1,4 @@
-"""Source files that a module depends on, for the names of caches: of compiled code, of simulated wakes."""
+"""Source files that a module depends on, used as keys of caches: of compiled code, of simulated wakes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _IMPORT = re.compile(
 
 
 def sources_of(*modules: str) -> list[Path]:
-    """Return the files of modules and of all of flowsim that they import, directly or through others.
+    """Return the files of modules and of everything in flowsim that they import, directly or indirectly.
 
     Parameters
     ----------
     modules : str
-        Dotted names, ``flowsim.kernels.cell``. A package stands for its own file and those of all its modules.
+        Dotted names, such as ``flowsim.kernels.cell``. A package stands for its own file and those of all its modules.
 
     Returns
     -------
     list of Path
-        Sorted. The packages that an imported module lies in are not among them: nothing of theirs is called.
+        Sorted. Parent packages of imported modules are not included, because nothing in them is called.
     """
     found: set[Path] = set()
     waiting = [file for module in modules for file in _files_of(module)]
@@ -36,7 +36,7 @@ def sources_of(*modules: str) -> list[Path]:
 
 
 def digest_of(files: list[Path]) -> bytes:
-    """Return a SHA-256 hash of files, with their names within the package."""
+    """Return the SHA-256 hash of files and of their paths within the package."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes())

@@ -1,4 +1,4 @@
-"""The state of a batch of flows: its arrays, and all that the host reads and writes of them."""
+"""The state of a batch of flows: its arrays, and how the host reads and writes them."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ from flowsim.backend.host.velocity import Velocity
 
 
 class State(Velocity, Driving, Heated, BodyOutlines, DerivedFields, Snapshots):
-    """Fields and bodies of a batch of flows; parameters and attributes as of :class:`flowsim.simulation.Simulation`."""
+    """Fields and bodies of a batch of flows; parameters and attributes as in :class:`flowsim.simulation.Simulation`."""

@@ -1,4 +1,4 @@
-"""A step of the projection method, an impulsive start and a look at the sensors, sweep by sweep on either backend."""
+"""A step of the projection method, an impulsive start and the reading of sensors, as sweeps of either backend."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ SETTLING_SWEEPS = 10
 
 Array = Any
 Look = Callable[[Array], None]
-"""What works before or measures after a step; it is called with the flags of the simulations that take part."""
+"""Function called before a step (damping) or after it (measurements), with the flags of the simulations that take
+part."""
 
 
 class Method(NamedTuple):
-    """How a step is taken: see the parameters of :class:`flowsim.simulation.Simulation`."""
+    """Time integration: see the parameters of :class:`flowsim.simulation.Simulation`."""
 
     integrator: str
     cfl: float
@@ -26,12 +27,12 @@ class Method(NamedTuple):
 
 
 def method_of(integrator: str, cfl: float | None, penalty: float) -> Method:
-    """Return a method, with the CFL number of its integrator unless another is given.
+    """Return a method, with the default CFL number of its integrator unless one is given.
 
     Raises
     ------
     ValueError
-        For an unknown integrator, and numbers out of range.
+        For an unknown integrator, or numbers out of range.
     """
     if integrator not in DEFAULT_CFL:
         raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
@@ -46,7 +47,7 @@ def method_of(integrator: str, cfl: float | None, penalty: float) -> Method:
 def take_step(
     flow: DeviceState, method: Method, looks: Sequence[Look], damp: Look | None = None
 ) -> None:
-    """Take a whole step; what does not depend on each other may go on at the same time."""
+    """Take a whole step; independent parts may run concurrently."""
     choose_time_step(flow, method)
     placed = flow.beside(lambda: place_bodies(flow, method, moves=True))
     damp_and_predict(flow, damp)
@@ -55,27 +56,27 @@ def take_step(
 
 
 def begin_step(flow: DeviceState, method: Method, damp: Look | None = None) -> None:
-    """Take the first half of a step: its size, damping, and the velocity but for bodies and pressure."""
+    """Take the first half of a step: its size, damping, and the predicted velocity."""
     choose_time_step(flow, method)
     damp_and_predict(flow, damp)
 
 
 def damp_and_predict(flow: DeviceState, damp: Look | None) -> None:
-    """Draw the flow to its steady state, if it is damped, and predict its velocity."""
+    """Damp the flow towards its steady state, if damping is given, and predict its velocity."""
     if damp is not None:
         damp(flow.running)
     predict(flow)
 
 
 def complete_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> None:
-    """Take the second half, after the host has moved bodies."""
+    """Take the second half of a step, after the host has moved bodies."""
     place_bodies(flow, method, moves=True)
     finish_step(flow, method, looks)
 
 
 def finish_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> None:
-    """Go on from the predicted velocity: bodies, the projection, time, and what measures."""
-    # from the velocity at the beginning of the step
+    """Finish a step from the predicted velocity: bodies, projection, time, and measurements."""
+    # uses the velocity at the beginning of the step
     found = flow.beside(lambda: find_far_field(flow, moves=True))
     penalize(flow, method, moves=True)
     keep_temperature(flow, method)
@@ -86,7 +87,7 @@ def finish_step(flow: DeviceState, method: Method, looks: Sequence[Look]) -> Non
 
 
 def settle(flow: DeviceState, method: Method) -> None:
-    """Penalise and project in turn, without advancing time."""
+    """Penalise and project alternately, without advancing time."""
     for _ in range(SETTLING_SWEEPS):
         flow.sweeps.copy_velocity(flow.running, flow.fields)
         place_bodies(flow, method, moves=False)
@@ -97,18 +98,18 @@ def settle(flow: DeviceState, method: Method) -> None:
 
 
 def sense(flow: DeviceState) -> None:
-    """Find the velocity at the sensors of all simulations."""
+    """Compute the velocity at the sensors of all simulations."""
     fill_ghosts(flow)
     flow.sweeps.sense(flow.everyone, flow.fields, flow.bodies, flow.sensors, flow.box)
 
 
 def fill_ghosts(flow: DeviceState) -> None:
-    """Bring the ghost points of all simulations up to date."""
+    """Update the ghost points of all simulations."""
     flow.sweeps.fill_ghosts(flow.everyone, flow.fields, flow.box)
 
 
 def find_divergence(flow: DeviceState) -> None:
-    """Write to phi of all simulations h times the divergence of the velocity, less the sources of jets."""
+    """Write h times the divergence of the velocity, minus the sources of jets, to phi of all simulations."""
     everyone, fields, bodies, box = flow.everyone, flow.fields, flow.bodies, flow.box
     flow.sweeps.divergence(everyone, fields.u, fields.v, fields.phi, box.sides)
     if bodies.jets is not None:
@@ -116,18 +117,18 @@ def find_divergence(flow: DeviceState) -> None:
 
 
 def find_solid(flow: DeviceState, chi: Array) -> None:
-    """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
+    """Write the fraction of each cell that lies inside any body to chi (B, nx, ny)."""
     flow.sweeps.cover(flow.everyone, chi, flow.bodies, flow.box)
 
 
 def sample(flow: DeviceState, points: Array, velocity: Array) -> None:
-    """Write to ``velocity`` (B, n, 2) that at ``points`` (B, n, 2)."""
+    """Write the velocity at ``points`` (B, n, 2) to ``velocity`` (B, n, 2)."""
     fields = flow.fields
     flow.sweeps.sample(flow.everyone, fields.u, fields.v, points, flow.box.h, velocity)
 
 
 def choose_time_step(flow: DeviceState, method: Method) -> None:
-    """Find the size of the step of each simulation, by its speed, its viscosity and its time left."""
+    """Set the step size of each simulation from its speed, its viscosity and the time left."""
     decay, multistep = STABLE_DECAY[method.integrator], method.integrator == "ab2"
     flow.sweeps.begin_step(
         flow.running, flow.clock, flow.bodies, flow.box, method.cfl, decay, multistep
@@ -135,7 +136,7 @@ def choose_time_step(flow: DeviceState, method: Method) -> None:
 
 
 def predict(flow: DeviceState) -> None:
-    """Advection, diffusion, the last pressure gradient, buoyancy and the force that drives the flow, explicit."""
+    """Predict the velocity explicitly: advection, diffusion, last pressure gradient, buoyancy and driving force."""
     active, fields, clock, box = flow.running, flow.fields, flow.clock, flow.box
     flow.sweeps.fill_ghosts(active, fields, box)
     flow.sweeps.predict(active, fields, clock, box, flow.room)
@@ -150,12 +151,12 @@ def predict(flow: DeviceState) -> None:
 
 
 def fill_temperature(flow: DeviceState, active: Array) -> None:
-    """Bring the ghost points of the temperature of some simulations up to date."""
+    """Update the ghost points of the temperature of some simulations."""
     flow.sweeps.fill_temperature(active, flow.fields, flow.heat, flow.clock, flow.box)
 
 
 def keep_temperature(flow: DeviceState, method: Method) -> None:
-    """Let the temperature of the end of the step be that of the flow, and of bodies that have one."""
+    """Impose the given temperatures of bodies, and make the new temperature the current one."""
     if flow.heat is None:
         return
     active, bodies = flow.running, flow.bodies
@@ -165,7 +166,7 @@ def keep_temperature(flow: DeviceState, method: Method) -> None:
 
 
 def place_bodies(flow: DeviceState, method: Method, moves: bool) -> None:
-    """Bring bodies to where they are at the end of the step, with the velocity that they have had."""
+    """Locate the bodies on the grid; with ``moves`` they first move to the end of the step, with their old velocity."""
     if not flow.has_bodies:
         return
     active, fields, bodies, clock, box = (
@@ -177,7 +178,7 @@ def place_bodies(flow: DeviceState, method: Method, moves: bool) -> None:
 
 
 def penalize(flow: DeviceState, method: Method, moves: bool) -> None:
-    """Free bodies' motion and the penalty, implicit and together."""
+    """Solve the motion of free bodies and the penalty implicitly and together."""
     if not flow.has_bodies:
         return
     active, fields, bodies, clock, box = (
@@ -187,7 +188,7 @@ def penalize(flow: DeviceState, method: Method, moves: bool) -> None:
 
 
 def find_far_field(flow: DeviceState, moves: bool) -> None:
-    """Give the far-field sides the velocity of the unbounded flow."""
+    """Set the velocity of the unbounded flow on the far-field sides."""
     if flow.far_room is not None:
         flow.sweeps.far_field(
             flow.running, flow.fields, flow.clock, flow.box, moves, flow.far_spacing, flow.far_room
@@ -195,7 +196,7 @@ def find_far_field(flow: DeviceState, moves: bool) -> None:
 
 
 def project(flow: DeviceState, keep_pressure: bool) -> None:
-    """Make the velocity divergence-free; the potential is the change of the pressure, unless that is not kept."""
+    """Make the velocity divergence-free; with ``keep_pressure`` the potential is added to the pressure."""
     active, fields, bodies, clock, box = (
         flow.running, flow.fields, flow.bodies, flow.clock, flow.box,
     )  # fmt: skip
@@ -208,7 +209,7 @@ def project(flow: DeviceState, keep_pressure: bool) -> None:
 
 
 def follow_light_bodies(flow: DeviceState) -> None:
-    """Look at the acceleration of the fluid under bodies lighter than it, which the next step needs."""
+    """Compute the acceleration of the fluid under bodies lighter than it, which the next step needs."""
     if flow.has_light_bodies:
         flow.sweeps.follow_light_bodies(
             flow.running, flow.fields, flow.bodies, flow.clock, flow.box, flow.room
@@ -216,7 +217,7 @@ def follow_light_bodies(flow: DeviceState) -> None:
 
 
 def end_step(flow: DeviceState, looks: Sequence[Look]) -> None:
-    """Let time go by, see who goes on, and measure."""
+    """Advance time, update which simulations are running, and measure."""
     flow.sweeps.end_step(flow.running, flow.clock, flow.bodies)
     for look in looks:
         look(flow.running)

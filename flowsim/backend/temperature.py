@@ -1,4 +1,4 @@
-"""What a temperature is given: diffusivity, sides, bodies, buoyancy, and where it begins."""
+"""Definition of a temperature: diffusivity, sides, bodies, buoyancy and initial values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Begin = float | NDArray[np.floating] | Callable[[FloatArray, FloatArray], ArrayL
 
 @dataclass(frozen=True, eq=False)
 class Temperature:
-    """A scalar that the flow carries and that diffuses, and that makes the fluid buoyant (Boussinesq).
+    """A scalar that is advected and diffuses, and that makes the fluid buoyant (Boussinesq).
 
     dT/dt + (u . grad) T = kappa lap T, and the acceleration ``buoyancy`` (T - ``reference``) acts on the fluid.
 
@@ -31,21 +31,21 @@ class Temperature:
     diffusivity : float or sequence of B floats
         kappa, in units of U D: 1/(Re Pr), positive.
     sides : mapping of str to float or array
-        Temperature of sides, by their names; values along a side at its cells, (n,) or (B, n). On ``outflow``,
-        ``open`` and ``far_field`` sides it is that of the fluid that enters there, and 0 unless given; what leaves
-        takes its own along. An ``inflow`` side has 0 unless given.
+        Temperature of sides, by name: a number, or values at the cells along the side, (n,) or (B, n). On ``outflow``,
+        ``open`` and ``far_field`` sides it is the temperature of fluid that enters there, 0 by default; fluid that
+        leaves keeps its own temperature. The default on an ``inflow`` side is 0.
     fluxes : mapping of str to float or array
-        Flux of temperature into the box through walls, kappa dT/dn with n outwards, in units of U times that of
-        temperature. A wall that is in neither mapping is insulated.
+        Temperature flux into the box through walls, kappa dT/dn with n pointing outwards, in units of U times that of
+        temperature. A wall in neither mapping is insulated.
     buoyancy : (float, float) or (B, 2)
-        Acceleration for a unit of temperature, in units of U^2/D: -beta g. It also acts under bodies.
+        Acceleration per unit of temperature, -beta g, in units of U^2/D. It also acts under bodies.
     reference : float
         Temperature at which there is no buoyancy.
     initial : float, array or callable
-        Temperature at the beginning: a number, values at the cells, (nx, ny) or (B, nx, ny), or a function of the
-        coordinates x and y of their centres that returns such values.
+        Initial temperature: a number, values at the cells, (nx, ny) or (B, nx, ny), or a function of the coordinates x
+        and y of the cell centres that returns such values.
     bodies : mapping of int to float
-        Temperature of bodies, by their numbers, uniform in each. Heat conducts through the others as through the fluid.
+        Uniform temperature of bodies, by body index. The other bodies conduct heat like the fluid.
     """
 
     diffusivity: float | Sequence[float] | NDArray[np.floating]
@@ -79,12 +79,12 @@ class HeatTable(NamedTuple):
 
 
 def tabulate(heat: Temperature, grid: Grid, sides: Sides, bodies: int, batch: int) -> HeatTable:
-    """Return a temperature as arrays.
+    """Convert a temperature to arrays.
 
     Raises
     ------
     ValueError
-        For values that are not finite, out of range or of another shape, and sides that cannot have them.
+        For values that are not finite, out of range or of a wrong shape, and for sides that cannot have them.
     """
     diffusivity = filled("diffusivity", heat.diffusivity, ((batch,),), (batch,))
     if not (diffusivity > 0).all():
@@ -126,7 +126,7 @@ def along_side(side: str, value: AlongSide, grid: Grid, batch: int) -> FloatArra
 def filled(
     name: str, value: Any, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]
 ) -> FloatArray:
-    """Return a number, or finite values of one of some shapes, broadcast to a shape.
+    """Return a finite number, or finite values of one of ``shapes``, broadcast to ``shape``.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def filled(
 
 
 def _kinds(heat: Temperature, sides: Sides) -> NDArray[np.int64]:
-    """Return what each side does, and refuse what it cannot do."""
+    """Return the thermal condition of each side, (4,), or raise an error for one that the side cannot have."""
     for name in [*heat.sides, *heat.fluxes]:
         if name not in SIDE_NAMES:
             raise ValueError(f"temperature: there is no side {name!r}, but {', '.join(SIDE_NAMES)}")

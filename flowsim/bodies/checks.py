@@ -1,4 +1,4 @@
-"""What is wrong with bodies as they are given: numbers, places, motions, and how they lie to sides and each other."""
+"""Checks of bodies: numbers, positions, motions, and overlaps with sides and with each other."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ FloatArray = NDArray[np.float64]
 
 
 def check_kinds(bodies: Sequence[Body], sides: Sides) -> None:
-    """Refuse what is no sequence of bodies, and no sides, before anything is made of them.
+    """Check the types of bodies and sides.
 
     Raises
     ------
     ValueError
+        For bodies that are not a sequence of :class:`~flowsim.Body`, or sides that are not :class:`~flowsim.Sides`.
     """
     if not isinstance(sides, Sides):
         raise ValueError(f'sides = {sides!r}: it must be a Sides, such as Sides.all("periodic")')
@@ -34,9 +35,9 @@ def check_kinds(bodies: Sequence[Body], sides: Sides) -> None:
 
 
 TIMES = (0.0, 0.13, 0.57, 1.19, 2.71)
-"""When the velocity of a motion is compared with the slope of its position."""
+"""Times at which the velocity of a motion is compared with the derivative of its position."""
 APART = 0.05
-"""How far they may differ, over the larger of them; a motion may be read from a table."""
+"""Allowed difference, relative to the larger of the two; a motion may be interpolated from a table."""
 
 
 def check_bodies(bodies: Sequence[Body], grid: Grid, sides: Sides) -> None:
@@ -45,7 +46,7 @@ def check_bodies(bodies: Sequence[Body], grid: Grid, sides: Sides) -> None:
     Raises
     ------
     ValueError
-        For places that are not finite or outside the box, a solid on an inflow side, a motion that is not six finite
+        For positions that are not finite or outside the box, a solid on an inflow side, a motion that is not six finite
         numbers or whose velocity is not the derivative of its position, or a free body lighter than the fluid that
         overlaps another body.
     """
@@ -83,7 +84,7 @@ def _start(k: int, body: Body) -> tuple[float, float, float]:
 
 
 def _check_motion(k: int, body: Body) -> None:
-    """Refuse a motion that is wrong at most of the times; a kink at one of them is none of our business."""
+    """Refuse a motion that is wrong at most of the times; a kink at one of them is allowed."""
     assert callable(body.motion)
     step, wrong = 1e-5, []
     for t in TIMES[1:]:
@@ -118,7 +119,7 @@ def _check_inflow(
 
 
 def _check_light_bodies(bodies: Sequence[Body]) -> None:
-    """Refuse free bodies lighter than the fluid that overlap another body: which one holds a cell would blow up."""
+    """Refuse free bodies lighter than the fluid that overlap another body, because shared cells are unstable."""
     for k, body in enumerate(bodies):
         if body.motion != "free" or body.density >= 1.0 or isinstance(body, Swimmer):
             continue
@@ -133,7 +134,7 @@ def _check_light_bodies(bodies: Sequence[Body]) -> None:
 
 
 def _overlap(one: Body, other: Body) -> bool:
-    """Return whether a point of the surface, or the centre, of either lies in the other."""
+    """Return whether a surface point or the centre of mass of one body lies inside the other."""
     for body, beside in ((one, other), (other, one)):
         own = np.concatenate([*body.surface, [body.centroid]])
         c, s = np.cos(body.angle), np.sin(body.angle)

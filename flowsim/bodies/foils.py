@@ -10,24 +10,24 @@ FloatArray = NDArray[np.float64]
 HALF_THICKNESS = (0.2969, -0.1260, -0.3516, 0.2843, -0.1036)
 """Coefficients of sqrt(s), s, s^2, s^3, s^4 in y / (5 t) (Jacobs, Ward and Pinkerton 1933).
 
-The last one closes the trailing edge; in the report it is -0.1015, and the edge is blunt.
+The last one closes the trailing edge; in the report it is -0.1015, which gives a blunt edge.
 """
 
 
 def naca(thickness: float = 0.12, *, pivot: float = 0.5, points: int = 80) -> FloatArray:
     """Return the corners of a symmetric NACA foil of chord 1, anticlockwise from the sharp trailing edge.
 
-    The chord lies along x with the nose at x = -pivot, so that a body with these corners turns about this point of its
-    chord, which is its ``center``. NACA 0012 has the ``thickness`` 0.12.
+    The chord lies along x with the leading edge at x = -pivot, so a body with these corners rotates about the pivot,
+    which is its ``center``. NACA 0012 has the ``thickness`` 0.12.
 
     Parameters
     ----------
     thickness : float
-        Over the chord.
+        Largest thickness over the chord.
     pivot : float
-        Distance of the origin from the nose, in chords.
+        Distance of the origin from the leading edge, in chords.
     points : int
-        On each side, close together at both ends.
+        Number of points on each side, clustered at both ends.
 
     Returns
     -------

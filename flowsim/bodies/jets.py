@@ -22,22 +22,22 @@ JET_PROFILES = ("cosine", "parabolic")
 class Jet:
     """A slot in the surface of a body through which fluid is blown or sucked.
 
-    With its ``angle`` it is radial: the fluid moves away from the reference point of the body, through an arc of
-    ``width`` radians. With a ``point`` it is straight: the fluid moves along the normal of the surface there, through a
-    slot of ``width`` D.
+    A jet with an ``angle`` is radial: the fluid moves away from the reference point of the body, through an arc of
+    ``width`` radians. A jet with a ``point`` is straight: the fluid moves along the surface normal at this point,
+    through a slot of ``width`` D.
 
     Parameters
     ----------
     body : int
-        Number of the body, which is fixed, driven, or free and no lighter than the fluid, and no swimmer.
+        Index of the body: fixed, driven, or free and not lighter than the fluid; not a swimmer.
     angle : float, optional
-        Of the middle of the arc against the x axis of the body's frame, in radians, as seen from its reference point.
+        Angle of the middle of the arc about the reference point, from the x axis of the body's frame, in radians.
     point : (float, float), optional
-        Middle of the slot, in the body's frame; it is moved to the nearest point of the surface.
+        Middle of the slot, in the body's frame; moved to the nearest point of the surface.
     width : float
-        Of the whole slot: radians with an ``angle``, units of D with a ``point``.
+        Full width of the slot: in radians with an ``angle``, in units of D with a ``point``.
     profile : str
-        Of the velocity across the slot: ``"cosine"``, cos(pi s) with s from -1/2 to 1/2, or ``"parabolic"``.
+        Velocity profile across the slot: ``"cosine"``, cos(pi s) with s from -1/2 to 1/2, or ``"parabolic"``.
 
     Raises
     ------
@@ -68,14 +68,14 @@ class Jet:
 
 
 class JetTable(NamedTuple):
-    """What the sweeps know about the J jets; columns as in :mod:`flowsim.kernels.jets`.
+    """The J jets as arrays for the sweeps; columns as in :mod:`flowsim.kernels.jets`.
 
     Attributes
     ----------
     places, kinds : (J, 6) float64, (J, 3) int64
-        What they are.
+        Geometry and kind of each jet.
     state : (B, J, 9) float64
-        Their flow rates and their momentum.
+        Flow rates and momentum.
     """
 
     places: Any
@@ -86,12 +86,12 @@ class JetTable(NamedTuple):
 def tabulate_jets(
     jets: Sequence[Jet], bodies: Sequence[Body], h: float
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return where the jets are and of what kind, for a grid of spacing h.
+    """Return the geometry and kind of the jets for a grid of spacing h.
 
     Raises
     ------
     ValueError
-        For a body that there is not or that has no jets, or is too thin under the slot.
+        For a body that does not exist, cannot have jets, or is too thin under the slot.
     """
     places = [_place(n, jet, bodies, h) for n, jet in enumerate(jets)]
     kinds = [(jet.body, jet.angle is not None, jet.profile == "parabolic") for jet in jets]
@@ -128,7 +128,7 @@ def _distance(body: Body, x: float, y: float) -> float:
 
 
 def _surface_along(n: int, body: Body, towards: tuple[float, float]) -> float:
-    """Return how far the surface is from the reference point in a direction."""
+    """Return the distance from the reference point to the surface in a direction."""
     far = 2.0 * max(body.semi_axes)
     way = np.linspace(0.0, far, 4097)
     inside = np.flatnonzero(body.distance(way * towards[0], way * towards[1]) < 0)
@@ -145,7 +145,7 @@ def _surface_along(n: int, body: Body, towards: tuple[float, float]) -> float:
 def _foot(
     n: int, body: Body, point: tuple[float, float], h: float
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the nearest point of the surface, and the normal there."""
+    """Return the nearest point of the surface and its normal."""
     (x, y), step = point, 1e-4 * h
     away = _distance(body, x, y)
     if abs(away) > h:
@@ -160,12 +160,12 @@ def _foot(
 
 
 def check_closed_box(*flow_rates: FloatArray) -> None:
-    """Refuse flow rates (B, J) of jets with a net flow rate, in a box that nothing can leave or enter.
+    """Refuse jet flow rates (B, J) with a nonzero sum, in a box without an outlet.
 
     Raises
     ------
     ValueError
-        When those of a simulation do not add up to zero.
+        When the flow rates of a simulation do not add up to zero.
     """
     for rates in flow_rates:
         net = np.abs(rates.sum(axis=1))

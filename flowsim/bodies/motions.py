@@ -1,6 +1,6 @@
 """Prescribed motions: functions of time for the ``motion`` of a body.
 
-Each returns (x, y, theta, u, v, omega), the velocities being the derivatives of the positions.
+Each returns (x, y, theta, u, v, omega); the velocities are the derivatives of the positions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def oscillation(
     angle: float = 0.0,
     pitch: float = 0.0,
 ) -> Motion:
-    """Go to and fro about ``center`` by amplitude sin(2 pi t / period + phase).
+    """Oscillate about ``center`` by amplitude sin(2 pi t / period + phase).
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ def oscillation(
     period : float
         In units of D/U.
     direction : float
-        Angle of the line of motion against the x axis, in radians.
+        Angle of the line of motion from the x axis, in radians.
     phase : float
         In radians.
     angle, pitch : float
-        The body turns as angle + pitch sin(2 pi t / period + phase), in radians.
+        The orientation is angle + pitch sin(2 pi t / period + phase), in radians.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def oscillation(
 
 
 def rotation(center: tuple[float, float], rate: float, *, angle: float = 0.0) -> Motion:
-    """Turn on the spot at a constant ``rate`` in radians per D/U, from ``angle``."""
+    """Rotate about ``center`` at a constant ``rate`` in radians per D/U, from ``angle``."""
 
     def motion(t: float) -> tuple[float, float, float, float, float, float]:
         return center[0], center[1], angle + rate * t, 0.0, 0.0, rate
@@ -72,20 +72,20 @@ def ramp(
     smooth: bool = True,
     angle: float = 0.0,
 ) -> Motion:
-    """Speed up from rest to a constant velocity.
+    """Accelerate from rest to a constant velocity.
 
     Parameters
     ----------
     center : (float, float)
-        Where it starts.
+        Initial position.
     velocity : (float, float)
-        Of the end, in units of U.
+        Final velocity, in units of U.
     duration : float
         Time until it is reached, in units of D/U.
     smooth : bool
-        A half cosine, whose acceleration has no jump, or else a straight line.
+        Whether the velocity grows as a half cosine, without a jump of the acceleration, or linearly.
     angle : float
-        In radians.
+        Constant orientation, in radians.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def ramp(
 
 
 def added(*motions: Motion) -> Motion:
-    """Return the sum of motions: positions, angles and velocities add up, so give all but one the center (0, 0)."""
+    """Return the sum of motions: positions, angles and velocities add up, so all but one need the center (0, 0)."""
 
     def motion(t: float) -> tuple[float, float, float, float, float, float]:
         x, y, theta, u, v, omega = (

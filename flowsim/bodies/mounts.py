@@ -1,4 +1,4 @@
-"""How a free body is mounted: which degrees of freedom are held, and the springs and dampers on the others."""
+"""Mounts of free bodies: held degrees of freedom, and springs and dampers on the others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from flowsim.backend.host.given import is_finite
 from flowsim.kernels.layout import FREELY, HOLDS_ANGLE, HOLDS_X, HOLDS_Y, SPRUNG
 
 DEGREES_OF_FREEDOM = ("x", "y", "angle")
-"""Of a rigid body: its reference point along x and y, and its angle."""
+"""Degrees of freedom of a rigid body: x and y of its reference point, and its angle."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spring:
     """A linear spring and a linear damper on one degree of freedom of a body.
 
-    It pulls with -stiffness (q - rest) - damping dq/dt, q being x or y of the reference point, or the angle.
+    Its force or torque is -stiffness (q - rest) - damping dq/dt; q is x or y of the reference point, or the angle.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Spring:
     damping : float
         In units of rho U D along x and y, and of rho U D^3 for the angle.
     rest : float, optional
-        Place in the box or angle at which the spring is slack; where the body starts unless given.
+        Position or angle at which the spring is relaxed; that of the body at the start unless given.
 
     Raises
     ------
@@ -47,12 +47,12 @@ class Spring:
 
 
 def check_mount(motion: object, held: Collection[str], springs: Mapping[str, Spring]) -> None:
-    """Refuse what cannot be held or sprung.
+    """Check held degrees of freedom and springs.
 
     Raises
     ------
     ValueError
-        For an unknown degree of freedom, one that is held and sprung, or a body that does not move freely.
+        For an unknown degree of freedom, one that is both held and sprung, or a body that is not free.
     """
     known = ", ".join(f'"{name}"' for name in DEGREES_OF_FREEDOM)
     if isinstance(held, str):
@@ -75,7 +75,7 @@ def check_mount(motion: object, held: Collection[str], springs: Mapping[str, Spr
 
 
 def freedom_of(motion: object, held: Collection[str], springs: Mapping[str, Spring]) -> int:
-    """Return how free a body is: :data:`flowsim.kernels.layout.FREELY` and so on, 0 for one that is not."""
+    """Return the freedom of a body, a sum of flags such as :data:`flowsim.kernels.layout.FREELY`; 0 unless free."""
     if not (isinstance(motion, str) and motion == "free"):
         return 0
     bits = dict(zip(DEGREES_OF_FREEDOM, (HOLDS_X, HOLDS_Y, HOLDS_ANGLE), strict=True))

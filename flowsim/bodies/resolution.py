@@ -1,4 +1,4 @@
-"""How large bodies are beside the box and the cells: blockage, thickness, and edges that are thin."""
+"""Size of bodies relative to the box and the cells: blockage, thickness and thin edges."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 FEWEST_CELLS = 4
-"""Cells across a body below which its surface is no wall (:func:`flowsim.kernels.rigid.diffusion_at_surface`)."""
+"""Cells across a body below which its surface does not act as a wall
+(:func:`flowsim.kernels.rigid.diffusion_at_surface`)."""
 
 
 POINTS = 401
-"""On each side of the raster on which thin parts of a body are looked for."""
+"""Points along each side of the raster that is searched for thin parts of a body."""
 
 
 @functools.singledispatch
 def thickness(body: Body) -> float:
-    """Return the diameter of the largest circle that fits into a body; that of its thinnest part for a union.
+    """Return the diameter of the largest circle that fits into a body; for a union, into its thinnest part.
 
-    It is the diameter of a disk, the minor axis of an ellipse, and half of the diameter of a half disk.
+    It is the diameter of a disk, the minor axis of an ellipse, and half the diameter of a half disk.
     """
     reach, x, y, deepest = max(body.semi_axes), 0.0, 0.0, 0.0
-    for _ in range(3):  # ever closer around the deepest point
+    for _ in range(3):  # zoom in on the deepest point
         line = np.linspace(-reach, reach, 201)
         xs, ys = np.meshgrid(x + line, y + line, indexing="ij")
         depth = -body.distance(xs, ys)
@@ -67,11 +68,11 @@ def _(body: Union) -> float:
 
 
 def thin_edge(body: Body, thickness: float) -> float:
-    """Return how long the part of a body towards an edge is that is thinner than ``thickness``, in units of D.
+    """Return the length of the part of a body, near an edge, that is thinner than ``thickness``, in units of D.
 
-    It is the largest distance that a point of the body has from all circles of this diameter t that fit into it: the
-    part before the trailing edge of a foil; t (1 / sin(a / 2) - 1) / 2 of a wedge of angle a. It is infinite for a body
-    that is nowhere so thick, and the largest over its parts for a union.
+    It is the largest distance of a point of the body from the circles of this diameter t that fit into it. For a foil
+    this is the part ahead of the trailing edge; for a wedge of angle a it is t (1 / sin(a / 2) - 1) / 2. It is infinite
+    for a body that is thinner everywhere; for a union it is the largest value of its parts.
     """
     if isinstance(body, Union):
         return max(thin_edge(part, thickness) for part in body.parts)
@@ -81,7 +82,7 @@ def thin_edge(body: Body, thickness: float) -> float:
     line = np.linspace(-1.02 * reach, 1.02 * reach, POINTS)
     inside = body.distance(*np.meshgrid(line, line, indexing="ij")) < 0
     spacing = line[1] - line[0]
-    # the distance of a body may be exact near its surface only
+    # the distance function of a body may be exact only near its surface
     centres = distance_transform_edt(inside, sampling=spacing) >= 0.5 * thickness
     if not centres.any():
         return np.inf
@@ -90,9 +91,9 @@ def thin_edge(body: Body, thickness: float) -> float:
 
 
 def sharpest_edge(body: Body) -> float:
-    """Return the smallest angle between both sides of an edge of a body, in radians; pi for one without edges.
+    """Return the smallest angle between the two sides of an edge of a body, in radians; pi without edges.
 
-    The sides are seen over a tenth of its radius, so that an edge that is rounded more finely is one, too.
+    The sides are measured over a tenth of the radius of the body, so an edge with a smaller rounding also counts.
     """
     if isinstance(body, Union):
         return min(sharpest_edge(part) for part in body.parts)
@@ -115,7 +116,7 @@ def sharpest_edge(body: Body) -> float:
 
 
 def edge_in_words(body: Body) -> str:
-    """Return what a thin part of a body ends in."""
+    """Return a phrase that names the end of a thin part of a body."""
     degrees = np.degrees(sharpest_edge(body))
     return (
         f"its sharpest edge (about {5 * round(degrees / 5)} degrees)"
@@ -125,11 +126,10 @@ def edge_in_words(body: Body) -> str:
 
 
 def blockage(flow: State) -> FloatArray:
-    """Return the largest share of a cross-section of the box that bodies cover, where they are now; shape (B,).
+    """Return the largest fraction of a cross-section of the box that bodies cover at present; shape (B,).
 
-    A cross-section lies across the stream: along y, or along x where the stream is rather along y. What counts in it is
-    the union of the extents, projected on it, of all bodies that it cuts: two disks of diameter D one above the other
-    cover 2 D, one behind the other D.
+    A cross-section is normal to the larger component of the stream. It is covered by the union of the projected extents
+    of all bodies that it cuts: two disks of diameter D cover 2 D one above the other, and D one behind the other.
     """
     along = 1 if abs(flow.stream[1]) > abs(flow.stream[0]) else 0
     shares = [_covered(flow, b, along) / flow.grid.size[1 - along] for b in range(flow.batch)]
@@ -143,12 +143,12 @@ def _covered(flow: State, b: int, along: int) -> float:
         for k, body in enumerate(flow.bodies)
     ]
     if not flow.sides.periodic[along]:
-        # what has left the box covers nothing
+        # bodies outside the box cover nothing
         end = flow.grid.size[along]
         extents = [(low, high) for low, high in extents if low[along] < end and high[along] > 0]
     across, length = 1 - along, flow.grid.size[1 - along]
     largest = 0.0
-    # more bodies than before are cut only where one begins
+    # the set of bodies that are cut grows only where a body begins
     for first, _ in extents:
         cut = [(low, high) for low, high in extents if low[along] <= first[along] < high[along]]
         pieces = [(float(low[across]), float(high[across])) for low, high in cut]
@@ -161,14 +161,14 @@ def _covered(flow: State, b: int, along: int) -> float:
 
 
 def extent_of(body: Body, position: FloatArray, angle: float) -> tuple[FloatArray, FloatArray]:
-    """Return the lower left and the upper right corner of the smallest box around a body."""
+    """Return the lower left and upper right corner of the bounding box of a body."""
     c, s = np.cos(angle), np.sin(angle)
     points = np.concatenate(body.surface) @ np.array([[c, s], [-s, c]])
     return position + points.min(axis=0), position + points.max(axis=0)
 
 
 def _union_within(pieces: list[tuple[float, float]], length: float) -> float:
-    """Return how much of [0, length] the pieces cover."""
+    """Return the length of the part of [0, length] that the pieces cover."""
     covered, end = 0.0, 0.0
     for low, high in sorted(pieces):
         low, high = max(low, end), min(high, length)

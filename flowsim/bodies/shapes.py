@@ -1,4 +1,4 @@
-"""Rigid bodies: shape as a signed distance, mass, and how they move."""
+"""Rigid bodies: shape as a signed distance, mass and motion."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ SURFACE_POINTS = 96
 
 @dataclass(frozen=True, kw_only=True)
 class Body:
-    """What all rigid bodies share.
+    """Base class of all bodies.
 
     Parameters
     ----------
     center : (float, float)
-        Where it starts, in the box.
+        Initial position of the reference point in the box.
     angle : float
         Initial orientation in radians, counter-clockwise.
     density : float
-        Over the density of the fluid.
+        Density relative to the fluid.
     motion : str or callable
         ``"fixed"``, ``"free"`` (moved by the fluid and the applied force and torque), or a function of time that
         returns (x, y, theta, u, v, omega).
     held : collection of str
-        Degrees of freedom of a free body that are held: of ``"x"``, ``"y"``, which are those of the reference point,
-        and ``"angle"``.
+        Degrees of freedom of a free body that are held: ``"x"`` and ``"y"`` of the reference point, and
+        ``"angle"``.
     springs : dict of str to Spring
         Springs and dampers on degrees of freedom of a free body.
 
@@ -78,7 +78,7 @@ class Body:
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The lengths a and b of :func:`flowsim.kernels.distances.signed_distance`."""
+        """Lengths a and b of :func:`flowsim.kernels.distances.signed_distance`."""
         raise NotImplementedError
 
     @property
@@ -97,7 +97,7 @@ class Body:
         return 0.0, 0.0
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Signed distance, negative inside, of points of the body's own frame."""
+        """Return the signed distance, negative inside, of points in the frame of the body."""
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         a, b = (float(length) for length in self.semi_axes)
         out = np.empty(x.size)
@@ -106,7 +106,7 @@ class Body:
 
     @property
     def surface(self) -> list[FloatArray]:
-        """The surface as closed curves of the body's own frame, (n, 2) each."""
+        """The surface as closed curves in the frame of the body, (n, 2) each."""
         return [self._arc(np.linspace(0.0, 2 * np.pi, SURFACE_POINTS, endpoint=False))]
 
     def _arc(self, around: FloatArray) -> FloatArray:
@@ -133,7 +133,7 @@ class Disk(Body):
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The radius, twice."""
+        """The radius as both lengths."""
         return self.diameter / 2, self.diameter / 2
 
     @property
@@ -149,7 +149,7 @@ class Disk(Body):
 
 @dataclass(frozen=True, kw_only=True)
 class HalfDisk(Disk):
-    """A D-section: at angle 0 the curved side looks towards -x and the flat side, whose middle is ``center``, to +x."""
+    """A D-section: at angle 0 the curved side faces -x, and the flat side, whose middle is ``center``, faces +x."""
 
     shape: ClassVar[Shape] = Shape.HALF_DISK
 
@@ -165,13 +165,13 @@ class HalfDisk(Disk):
 
     @property
     def surface(self) -> list[FloatArray]:
-        """The curved side; the flat one closes it."""
+        """The curved side; the flat side closes the curve."""
         return [self._arc(np.linspace(0.5 * np.pi, 1.5 * np.pi, SURFACE_POINTS))]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ellipse(Body):
-    """An ellipse of axis ``major`` along x at angle 0, and minor axis ``aspect * major``."""
+    """An ellipse with major axis ``major``, along x at angle 0, and minor axis ``aspect * major``."""
 
     major: float = 1.0
     aspect: float = 0.2
@@ -179,7 +179,7 @@ class Ellipse(Body):
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """Half of the major and of the minor axis."""
+        """Semi-major and semi-minor axis."""
         return self.major / 2, self.aspect * self.major / 2
 
     @property
@@ -202,13 +202,13 @@ class _Measures(NamedTuple):
 
 
 class _Tabulated(Body):
-    """A body that the sweeps read from a table of its signed distance."""
+    """A body whose signed distance the sweeps read from a table."""
 
     shape: ClassVar[Shape] = Shape.TABLE
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The radius of a circle about the reference point that holds the body, twice."""
+        """Radius of a circle about the reference point that contains the body, as both lengths."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -240,10 +240,10 @@ class _Tabulated(Body):
 
     @functools.cached_property
     def surface(self) -> list[FloatArray]:
-        """The surface as closed curves of the body's own frame, (n, 2) each, from a fine grid."""
+        """The surface as closed curves in the frame of the body, (n, 2) each, from a fine grid."""
         x, y, _ = mesh(1.02 * self.semi_axes[0], 256)
         curves = contour_generator(x.T, y.T, self.distance(x, y).T).lines(0.0)
-        # the last point is the first one
+        # the last point repeats the first
         return [np.asarray(curve, np.float64)[:-1] for curve in curves]
 
 
@@ -254,16 +254,16 @@ class SignedDistance(_Tabulated):
     Parameters
     ----------
     function : callable
-        ``function(x, y)`` takes arrays of coordinates in the body's own frame and returns the distance from the
+        ``function(x, y)`` takes arrays of coordinates in the frame of the body and returns the distance from the
         surface, negative inside.
     reach : float
-        Radius of a circle about the origin of that frame that holds the whole body.
+        Radius of a circle about the origin of this frame that contains the whole body.
 
     Raises
     ------
     ValueError
-        When the function is no signed distance: not finite, without an inside, not positive on the circle of radius
-        ``reach``, or of a slope near the surface that is not 1.
+        When the function is not a signed distance: not finite, nowhere negative, not positive on the circle of radius
+        ``reach``, or with a slope other than 1 near the surface.
     """
 
     function: Callable[[FloatArray, FloatArray], FloatArray]
@@ -281,7 +281,7 @@ class SignedDistance(_Tabulated):
         if not (distance < 0).any():
             raise ValueError("function: the signed distance is negative nowhere within the reach")
         slope = np.hypot(*np.gradient(distance, spacing))[np.abs(distance) < 3 * spacing]
-        # corners and the middle of thin parts may differ, the better part of the surface must not
+        # corners and the middle of thin parts may deviate; most of the surface must not
         if not 0.9 < np.median(slope) < 1.1 or slope.max() > 1.5:
             raise ValueError(
                 f"function: a signed distance has slope 1 near the surface, this one has {np.median(slope):.3g} "
@@ -290,11 +290,11 @@ class SignedDistance(_Tabulated):
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The reach, twice."""
+        """The reach as both lengths."""
         return self.reach, self.reach
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Signed distance, negative inside, of points of the body's own frame."""
+        """Return the signed distance, negative inside, of points in the frame of the body."""
         distance = np.asarray(self.function(x, y), np.float64)
         if distance.shape != np.shape(x) or not np.isfinite(distance).all():
             raise ValueError(
@@ -305,14 +305,14 @@ class SignedDistance(_Tabulated):
 
 @dataclass(frozen=True, kw_only=True)
 class Union(_Tabulated):
-    """Several bodies as one rigid body; their ``center`` and ``angle`` place them in its frame.
+    """Several bodies as one rigid body; their ``center`` and ``angle`` are relative to its frame.
 
-    Their own density and motion play no part.
+    The density and motion of the parts are ignored.
 
     Raises
     ------
     ValueError
-        For a union of nothing.
+        For a union without parts.
     """
 
     parts: Sequence[Body]
@@ -324,12 +324,12 @@ class Union(_Tabulated):
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """The radius of a circle about the reference point that holds all parts, twice."""
+        """Radius of a circle about the reference point that contains all parts, as both lengths."""
         reach = max(float(np.hypot(*part.center)) + max(part.semi_axes) for part in self.parts)
         return reach, reach
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Signed distance, negative inside, of points of the union's frame."""
+        """Return the signed distance, negative inside, of points in the frame of the union."""
         distances = []
         for part in self.parts:
             c, s = np.cos(part.angle), np.sin(part.angle)
@@ -353,15 +353,15 @@ def polygon(
     Parameters
     ----------
     corners : sequence of (float, float)
-        In the body's own frame, either way around. Where edges cross, inside is what they surround an odd number of
-        times.
+        Corners in the frame of the body, clockwise or anticlockwise. Where edges cross, points that they surround an
+        odd number of times are inside.
     center, angle, density, motion, held, springs
-        As of every :class:`Body`.
+        As for every :class:`Body`.
 
     Raises
     ------
     ValueError
-        For fewer than three corners, corners that are not finite, or that lie in line.
+        For fewer than three corners, and corners that are not finite or are collinear.
     """
     ends = np.asarray(corners, np.float64)
     if (
@@ -378,10 +378,10 @@ def polygon(
         nearest, inside = np.full(np.shape(x), np.inf), np.zeros(np.shape(x), bool)
         for (ax, ay), (bx, by) in zip(ends, np.roll(ends, -1, axis=0), strict=True):
             ex, ey = bx - ax, by - ay
-            # the nearest point of the edge; one between equal corners is a point
+            # the nearest point of the edge; an edge between equal corners is a point
             along = np.clip(((x - ax) * ex + (y - ay) * ey) / max(ex**2 + ey**2, 1e-300), 0.0, 1.0)
             nearest = np.minimum(nearest, np.hypot(x - ax - along * ex, y - ay - along * ey))
-            # a ray towards +x from an inner point crosses an odd number of edges
+            # a ray towards +x from an interior point crosses an odd number of edges
             inside ^= ((ay > y) != (by > y)) & (((x - ax) * ey < (y - ay) * ex) == (by > ay))
         return np.where(inside, -nearest, nearest)
 
@@ -399,7 +399,7 @@ def polygon(
 
 
 def mesh(reach: float, cells: int) -> tuple[FloatArray, FloatArray, float]:
-    """Return the centres of the cells of a square of half width ``reach``, and their spacing."""
+    """Return the cell centres of a square of half-width ``reach``, and their spacing."""
     spacing = 2 * reach / cells
     line = (np.arange(cells) + 0.5) * spacing - reach
     x, y = np.meshgrid(line, line, indexing="ij")

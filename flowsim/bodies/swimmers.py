@@ -1,4 +1,4 @@
-"""Bodies that bend along their midline and swim by it."""
+"""Bodies that swim by bending their midline."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FloatArray = NDArray[np.float64]
 Profile = Callable[[FloatArray], FloatArray]
 
 POINTS = 65
-"""Points of a midline, closer to each other at head and tail."""
+"""Points of a midline, clustered at head and tail."""
 
 
 def slender(s: FloatArray, head: float = 0.04) -> FloatArray:
-    """Return half-widths of the two-dimensional swimmer of Kern and Koumoutsakos (2006) at s in [0, 1], in lengths.
+    """Return the half-width of the two-dimensional swimmer of Kern and Koumoutsakos (2006) at s in [0, 1], in lengths.
 
-    A round head of radius ``head``, a straight taper to 0.01 at s = 0.95, and a pointed tail.
+    It has a round head of radius ``head``, a straight taper to 0.01 at s = 0.95, and a pointed tail.
     """
     taper = head - (head - 0.01) * (s - head) / (0.95 - head)
     round_head = np.sqrt(np.maximum(2.0 * head * s - s * s, 0.0))
@@ -56,35 +56,35 @@ def slender(s: FloatArray, head: float = 0.04) -> FloatArray:
 class Swimmer(Body):
     """A body that bends along its midline in a travelling wave; at angle 0 it swims towards +x.
 
-    The midline's curvature is kappa(s, t) = A(s) sin 2 pi (phase - s/wavelength) + turn C(s), or, with ``lateral``, its
-    displacement is y(s, t) = A(s) sin 2 pi (phase - s/wavelength), on top of which a turn bends it. The phase grows
-    with 1/period. :meth:`flowsim.Simulation.steer` changes turn and period. ``center`` is the centre of mass.
+    The curvature of the midline is kappa(s, t) = A(s) sin 2 pi (phase - s/wavelength) + turn C(s). With ``lateral`` its
+    displacement is y(s, t) = A(s) sin 2 pi (phase - s/wavelength), and a turn adds curvature. The phase grows at the
+    rate 1/period. :meth:`flowsim.Simulation.steer` changes turn and period. ``center`` is the centre of mass.
 
     Parameters
     ----------
     length : float
-        L along the midline, in units of D.
+        Length L of the midline, in units of D.
     half_width : callable
-        Of arrays of s/L in [0, 1], in lengths; zero at head and tail.
+        Half-width in lengths, a function of arrays of s/L in [0, 1]; zero at head and tail.
     amplitude : callable
-        A of arrays of s/L: a curvature in units of 1/L, or, with ``lateral``, a displacement in units of L.
+        A, a function of arrays of s/L: a curvature in units of 1/L, or, with ``lateral``, a displacement in units of L.
     steering : callable, optional
-        C of arrays of s/L, a curvature in units of 1/L; unless given A, or with ``lateral`` a half sine.
+        C, a function of arrays of s/L, a curvature in units of 1/L; unless given A, or with ``lateral`` half a sine.
     wavelength : float
-        In lengths.
+        Wavelength, in lengths.
     lateral : bool
         Whether A is a displacement.
     period : float
-        In units of D/U.
+        Period, in units of D/U.
     phase : float
-        At the start, in periods.
+        Initial phase, in periods.
     ramp : float
-        Periods in which the wave grows from a straight body.
+        Number of periods in which the wave grows from a straight body.
 
     Raises
     ------
     ValueError
-        For values out of range, or a density that is not that of the fluid.
+        For values out of range, or a density other than that of the fluid.
     """
 
     length: float = 1.0
@@ -123,14 +123,14 @@ class Swimmer(Body):
 
     @property
     def semi_axes(self) -> tuple[float, float]:
-        """How far it reaches from its centre of mass at most, and its largest half-width."""
+        """Largest distance from the centre of mass, and largest half-width."""
         return 0.75 * self.length, float(
             self.length * self.half_width(np.linspace(0.0, 1.0, 1001)).max()
         )
 
     @functools.cached_property
     def nodes(self) -> FloatArray:
-        """What it is at the points of its midline, (POINTS, NODE_COLUMNS): see :mod:`flowsim.kernels.midline`."""
+        """Properties at the points of the midline, (POINTS, NODE_COLUMNS): see :mod:`flowsim.kernels.midline`."""
         s = 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, POINTS))
         nodes = np.zeros((POINTS, NODE_COLUMNS))
         scale = self.length if self.lateral else 1.0 / self.length
@@ -150,7 +150,7 @@ class Swimmer(Body):
 
     @property
     def area(self) -> float:
-        """Area, which bending does not change."""
+        """Area, which does not change when the body bends."""
         return float(2.0 * self.nodes[:, HALF_WIDTH] @ self.nodes[:, WEIGHT])
 
     @functools.cached_property
@@ -177,17 +177,17 @@ class Swimmer(Body):
         return np.where(inside, -nearest, nearest)
 
     def distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """Signed distance of points of its own frame from the straight body."""
+        """Return the signed distance of points in the frame of the body from the straight body."""
         return self._straight_distance(self._middle - np.asarray(x), np.asarray(y))
 
     @property
     def surface(self) -> list[FloatArray]:
-        """The surface of the straight body; that of the bent one is :meth:`flowsim.Simulation.surface`."""
+        """The surface of the straight body; :meth:`flowsim.Simulation.surface` gives that of the bent body."""
         s, w = self._middle - self.nodes[:, ARC], self.nodes[:, HALF_WIDTH]
         return [np.concatenate([np.stack([s, w], axis=-1), np.stack([s, -w], axis=-1)[-2:0:-1]])]
 
     def wave(self, h: float) -> FloatArray:
-        """Return its numbers for a grid of spacing h, (WAVE_COLUMNS,): see :mod:`flowsim.kernels.midline`."""
+        """Return the wave parameters for a grid of spacing h, (WAVE_COLUMNS,): see :mod:`flowsim.kernels.midline`."""
         wave = np.zeros(WAVE_COLUMNS)
         wave[WAVELENGTH], wave[LATERAL], wave[LENGTH] = (
             self.wavelength * self.length,
@@ -202,7 +202,7 @@ class Swimmer(Body):
         return wave
 
     def strip(self, h: float) -> FloatArray:
-        """Return its distances when straight, at arc lengths along the first and offsets along the second axis."""
+        """Return signed distances from the straight body; axis 0 is the arc length, axis 1 the offset."""
         wave = self.wave(h)
         spacing = wave[SPACING]
         s = (
@@ -216,14 +216,14 @@ class Swimmer(Body):
 def anguilliform(**options: object) -> Swimmer:
     """Return the two-dimensional eel of Kern and Koumoutsakos (2006), after Carling et al. (1998).
 
-    Its midline moves sideways by 0.125 L (s/L + 0.03125)/1.03125 sin 2 pi (s/L - t/T); options are those of
-    :class:`Swimmer`.
+    The lateral displacement of its midline is 0.125 L (s/L + 0.03125)/1.03125 sin 2 pi (s/L - t/T); options are those
+    of :class:`Swimmer`.
     """
     return Swimmer(**{"amplitude": _eel, "lateral": True, **options})  # type: ignore[arg-type]
 
 
 def carangiform(**options: object) -> Swimmer:
-    """Return the swimmer of Verma et al. (2018): a wave of curvature that grows from 0.82/L at the head to 5.7/L."""
+    """Return the swimmer of Verma et al. (2018), whose curvature wave grows from 0.82/L at the head to 5.7/L."""
     return Swimmer(**{"amplitude": _fish, **options})  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Bodies as the sweeps see them: a table of what they are, and arrays of where they are and what acts on them."""
+"""Bodies as arrays for the sweeps: a table of their properties, and their state and loads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUPPORT_ANGLES = 256
 
 
 class Contact(IntFlag):
-    """What a body touches: the sum of these."""
+    """What a body touches, as a sum of these flags."""
 
     NONE = 0
     BOX = 1
@@ -49,22 +49,22 @@ TOUCHES_BOX, TOUCHES_BODY = int(Contact.BOX), int(Contact.BODY)
 
 
 class BodyTable(NamedTuple):
-    """What the sweeps know about the K bodies.
+    """Properties of the K bodies as arrays for the sweeps.
 
     Attributes
     ----------
     traits, kinds : (K, 10) float64, (K, 4) int64
         See :mod:`flowsim.kernels.layout`.
     order : (K,) int64
-        The bodies from the least movable to the lightest.
+        Indices of the bodies: fixed and driven ones first, then free ones from heavy to light.
     support : (K, n) float64
         Extent from the reference point in n directions.
     distances : (m,) float64
-        Tables of distances, one after the other.
+        Concatenated tables of signed distances.
     nodes, waves : (K, M, 6), (K, 7) float64
-        What bodies that bend are: see :mod:`flowsim.kernels.midline`. Empty if there are none, like the following two.
+        Properties of bodies that bend: see :mod:`flowsim.kernels.midline`. Empty if there are none, like the next two.
     midlines, boxes : (B, K, M, 9), (B, K, 4) float64
-        How they are bent now, and x0, x1, y0, y1 of a box about each, which the sweeps write.
+        Current shape of the midlines, and bounding boxes x0, x1, y0, y1; written by the sweeps.
     """
 
     traits: FloatArray
@@ -133,7 +133,7 @@ class BodyTable(NamedTuple):
 
 
 def springs_of(bodies: Sequence[Body]) -> FloatArray:
-    """Return stiffness, damping and rest of the springs of K bodies along x, y and angle, (3, K, 3)."""
+    """Return stiffness, damping and rest position of the springs of K bodies along x, y and angle, (3, K, 3)."""
     table = np.zeros((3, len(bodies), len(DEGREES_OF_FREEDOM)))
     for k, body in enumerate(bodies):
         for d, (name, start) in enumerate(
@@ -146,7 +146,7 @@ def springs_of(bodies: Sequence[Body]) -> FloatArray:
 
 
 def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
-    """Return I_a / (I_f + I_a), the added over the total moment of inertia, of ellipses of given area and moment."""
+    """Return I_a / (I_f + I_a), the added over the total moment of inertia, for ellipses of given area and moment."""
     product = area / np.pi
     squares = np.maximum(4.0 * second / area, 2.0 * product)
     ratio = (squares**2 - 4.0 * product**2) / (2.0 * product * squares)
@@ -154,7 +154,7 @@ def _reaction_to_rotation(area: FloatArray, second: FloatArray) -> FloatArray:
 
 
 def _support(body: Body) -> FloatArray:
-    """Return how far a body extends from its reference point in SUPPORT_ANGLES directions, if it keeps its shape."""
+    """Return the extent of a rigid body from its reference point in SUPPORT_ANGLES directions; 0 for a swimmer."""
     if isinstance(body, Swimmer):
         return np.zeros(SUPPORT_ANGLES)
     x, y, _ = mesh(max(body.semi_axes), 256)
@@ -162,13 +162,13 @@ def _support(body: Body) -> FloatArray:
     inside = distance < 0
     x, y, distance = x[inside], y[inside], distance[inside]
     angle = np.arange(SUPPORT_ANGLES) * (2 * np.pi / SUPPORT_ANGLES)
-    # the disk of radius |d| about an inner point belongs to the body
+    # the disk of radius |d| about an interior point belongs to the body
     return np.array([(x * np.cos(a) + y * np.sin(a) - distance).max() for a in angle])
 
 
 @dataclass
 class BodyState:
-    """Where the K bodies of B simulations are and what acts on them; plain arrays that a user may write into.
+    """State and loads of the K bodies of B simulations, as plain arrays that the user may write to.
 
     Attributes
     ----------
@@ -177,20 +177,20 @@ class BodyState:
     applied_force : (B, K, 2)
         Force on a free body, in units of rho U^2 D.
     applied_torque : (B, K)
-        Torque on a free body about its centre of mass, in units of rho U^2 D^2; the applied force acts there, too.
+        Torque on a free body about its centre of mass, in units of rho U^2 D^2; the applied force also acts there.
     target_angular_velocity, angular_acceleration : (B, K)
-        Of a fixed body: the angular velocity about its reference point that it approaches, and how fast, which may be
+        For a fixed body: the angular velocity about its reference point that it approaches, and how fast, which may be
         infinite. With an acceleration of zero it keeps the angular velocity and the angle that it has.
     force, torque : (B, K, 2), (B, K)
-        What the fluid did to the body in the last step, by the penalty and the momentum inside; read only.
+        Force and torque of the fluid on the body in the last step, from penalty and momentum inside; read-only.
     impulse : (B, K, 3)
-        Integral over time of force and torque, since it was last set to zero.
+        Time integral of force and torque since it was last set to zero.
     work : (B, K)
-        What the fluid has done on the body since it was last set to zero, by force and torque.
+        Work of the fluid on the body, by force and torque, since it was last set to zero.
     fluid_motion, fluid_acceleration : (B, K, 3)
-        Velocity (u, v, omega) of the fluid under a free body lighter than the fluid, and its rate; read only.
+        Velocity (u, v, omega) of the fluid inside a free body lighter than the fluid, and its rate; read-only.
     contact : (B, K) int8
-        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read only.
+        Sum of :class:`Contact`: 1 for the box, 2 for another body, 0 for neither; read-only.
     """
 
     position: NDArray[np.float64]
@@ -211,7 +211,7 @@ class BodyState:
 
     @classmethod
     def of(cls, states: FloatArray, contact: NDArray[np.int8]) -> BodyState:
-        """Return views of the columns of states (B, K, 41)."""
+        """Return views of the columns of states (B, K, 42)."""
         return cls(
             position=states[..., X:ANGLE],
             angle=states[..., ANGLE],

@@ -1,1 +1,1 @@
-"""The physics, written once for every backend: functions of a cell, a body, a side and a step."""
+"""The physics, shared by all backends: functions of a cell, a body, a side and a step."""

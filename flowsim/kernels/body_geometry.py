@@ -1,9 +1,8 @@
-"""Where one body is on the grid and how far points are from it, written once for every backend.
+"""Position of a body on the grid, and distances of points from it, shared by all backends.
 
-Like :mod:`flowsim.kernels.cell`, plain functions that a backend compiles. Windows are ranges of faces
-[i0, i1) x [j0, j1); over a periodic side they may reach beyond the box, by less than its length, and :func:`wrapped`
-brings an index back.
-How bodies move is in :mod:`flowsim.kernels.rigid`.
+As in :mod:`flowsim.kernels.cell`, these are plain functions that a backend compiles. A window is a range of faces [i0,
+i1) x [j0, j1); across a periodic side it may extend beyond the box, by less than its length, and :func:`wrapped` brings
+an index back. The motion of bodies is in :mod:`flowsim.kernels.rigid`.
 """
 
 from __future__ import annotations
@@ -33,12 +32,13 @@ from flowsim.kernels.midline import bends, bent_distance, bent_extent, out_of_re
 Array = Any
 FIRST_WALL = int(Side.SLIP)
 FARTHEST = 1e9
-"""Cells, or lengths of a periodic box, beyond which a body is nowhere, as one at NaN is: integers would overflow."""
+"""Distance, in cells or lengths of a periodic box, beyond which a body is ignored, as one at NaN is: integers would
+overflow."""
 
 
 @device_function
 def wrapped(i: int, n: int) -> int:
-    """Return the index of a face of a periodic box; windows reach at most one box length beyond."""
+    """Return the index of a face, wrapped into a periodic box; windows extend at most one box length beyond it."""
     if i >= n:
         return i - n
     return i + n if i < 0 else i
@@ -46,7 +46,7 @@ def wrapped(i: int, n: int) -> int:
 
 @device_function
 def within(x: float, length: float, side: int) -> float:
-    """Return a coordinate, brought into the box if that is periodic."""
+    """Return a coordinate, wrapped into the box if that is periodic."""
     if side != PERIODIC or not abs(x) < FARTHEST * length:
         return x
     return x - math.floor(x / length) * length
@@ -62,7 +62,7 @@ def image(x: float, near: float, length: float, side: int) -> float:
 
 @device_function
 def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int, int]:
-    """Return the range of faces [i0, i1) that a body reaching ``reach`` to both sides of x can touch.
+    """Return the range of faces [i0, i1) that a body can touch that extends by ``reach`` to both sides of x.
 
     It is empty if either is not finite, or beyond :data:`FARTHEST`.
     """
@@ -77,7 +77,7 @@ def face_range(x: float, reach: float, h: float, n: int, side: int) -> tuple[int
 
 @device_function
 def ranges_meet(a0: int, a1: int, b0: int, b1: int, n: int, side: int) -> bool:
-    """Return whether ranges of faces [a0, a1) and [b0, b1), neither empty, share any, of n that may be a ring."""
+    """Return whether non-empty ranges of faces [a0, a1) and [b0, b1) overlap, of n faces that may be periodic."""
     if side == PERIODIC:
         return (b0 - a0) % n < a1 - a0 or (a0 - b0) % n < b1 - b0
     return a0 < b1 and b0 < a1
@@ -91,7 +91,7 @@ def windows_meet(one: Array, other: Array, nx: int, ny: int, sides: Array) -> bo
     )
 
 
-# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
+# many arguments: h, nx, ny and sides are the grid, which each backend reads from its own arrays
 @device_function
 def body_window(
     bodies: Any,
@@ -123,7 +123,7 @@ def body_window(
 def body_distance(
     bodies: Any, n: int, k: int, rx: float, ry: float, cos: float, sin: float
 ) -> float:
-    """Return the signed distance of a point from body k of simulation n, given relative to its reference point."""
+    """Return the signed distance from body k of simulation n of a point relative to the reference point of the body."""
     x, y = cos * rx + sin * ry, cos * ry - sin * rx
     if bends(bodies.midlines, bodies, k):
         return bent_distance(bodies.midlines, bodies, n, k, x, y)
@@ -136,9 +136,9 @@ def body_distance(
 
 @device_function
 def diffusion_at_surface(bodies: Any, k: int, nu: float, dt: float, h: float) -> float:
-    """Return nu dt / h^2, or 0 for a body so thin that its surface is no wall.
+    """Return nu dt / h^2, or 0 for a body too thin for the no-slip condition to be imposed at its surface.
 
-    One thinner than 4 cells is held by solid shares, which change more steadily when it moves.
+    A body thinner than 4 cells is held by its solid shares, which change more smoothly when it moves.
     """
     thin = min(bodies.traits[k, AXIS_A], bodies.traits[k, AXIS_B]) < 2.0 * h
     return 0.0 if thin else nu * dt / h**2
@@ -153,11 +153,11 @@ def share_at_surface(
     grip: tuple[float, float],
     diffusion: float,
 ) -> float:
-    """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside of a body.
+    """Return the penalised share w of a face of u (``along_x``) or v less than a cell outside a body.
 
-    Such that the surface is the wall. It takes the ``distance`` of the face and those ``beside`` it, of the faces in
-    the west, east, south and north. Elsewhere, and without ``diffusion``, the share is that of the solid part of the
-    cell.
+    With this share the wall is at the surface. ``distance`` is that of the face, and ``beside`` are those of the faces
+    to the west, east, south and north of it. Elsewhere, and without ``diffusion``, the share is that of the solid part
+    of the cell.
     """
     west, east, south, north = beside
     depth = -(min(west, 0.0) + min(east, 0.0) + min(south, 0.0) + min(north, 0.0))
@@ -194,7 +194,7 @@ def locate_body(
 
 @device_function
 def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -> float:
-    """Return how far body k of simulation n reaches from its reference point in a direction of the box."""
+    """Return how far body k of simulation n extends from its reference point in a direction of the box."""
     if bends(bodies.midlines, bodies, k):
         turn = angle - direction
         return bent_extent(bodies.midlines, bodies, n, k, math.cos(turn), math.sin(turn))[1]
@@ -209,7 +209,7 @@ def reach_towards(bodies: Any, n: int, k: int, direction: float, angle: float) -
     return (1.0 - weight) * support[m % count] + weight * support[(m + 1) % count]
 
 
-# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
+# many arguments: h, nx, ny and sides are the grid, which each backend reads from its own arrays
 @device_function
 def touches_box(
     bodies: Any,
@@ -223,7 +223,7 @@ def touches_box(
     ny: int,
     sides: Array,
 ) -> bool:
-    """Return whether a body is within a cell of a wall, or crosses any side but a periodic one."""
+    """Return whether a body is within a cell of a wall, or crosses any other side that is not periodic."""
     for side in range(SIDES):
         if sides[side] == PERIODIC:
             continue
@@ -244,12 +244,12 @@ def touches_box(
 
 @device_function
 def sensor_point(body: Array, sensor: Array) -> tuple[float, float]:
-    """Return where a sensor (its coordinates in the body's frame) is in the box."""
+    """Return the position in the box of a sensor that is given by its coordinates in the frame of its body."""
     c, s = math.cos(body[ANGLE]), math.sin(body[ANGLE])
     return body[X] + c * sensor[0] - s * sensor[1], body[Y] + s * sensor[0] + c * sensor[1]
 
 
-# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
+# many arguments: h, nx, ny and sides are the grid, which each backend reads from its own arrays
 @device_function
 def near_others(
     rank: int,
@@ -278,7 +278,7 @@ def near_others(
     return False
 
 
-# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
+# many arguments: h, nx, ny and sides are the grid, which each backend reads from its own arrays
 @device_function
 def claimed_by_others(
     n: int,
@@ -294,7 +294,7 @@ def claimed_by_others(
     sides: Array,
     contact: Array,
 ) -> float:
-    """Return what share of the cell about (px, py) the less movable bodies claim, and note what the body touches.
+    """Return the share of the cell at (px, py) that less movable bodies claim, and note what the body touches.
 
     ``own`` is the distance of the point from the body of this rank itself, ``states`` are those of all bodies of the
     simulation.
@@ -307,13 +307,13 @@ def claimed_by_others(
         oy = image(states[other, Y], py, ny * h, sides[BOTTOM])
         theta = states[other, ANGLE]
         if not math.isfinite(ox + oy + theta):
-            continue  # it is nowhere
+            continue  # its position is not finite
         if out_of_reach(bodies.midlines, bodies, n, other, px - ox, py - oy, theta, h):
             continue
         distance = body_distance(
             bodies, n, other, px - ox, py - oy, math.cos(theta), math.sin(theta)
         )
-        # the two distances of a point add up to no less than the gap, and to the gap itself in between
+        # the two distances of a point add up to at least the gap between the bodies, and to exactly the gap in between
         if own + distance < h:
             contact[k] |= TOUCHES_BODY
             contact[other] |= TOUCHES_BODY

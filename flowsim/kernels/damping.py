@@ -1,9 +1,10 @@
-"""Selective frequency damping (Åkervik et al. 2006), written once for every backend.
+"""Selective frequency damping (Åkervik et al. 2006), shared by all backends.
 
     du/dt = N(u) - chi (u - w),   dw/dt = (u - w) / Delta
 
-w is the flow behind a low-pass filter of the width Delta, and chi the damping. N is advanced by a step, and the rest
-exactly before it (Jordi, Cotter and Sherwin 2014), so that a flow is steady with the damping if it is without.
+w is the flow behind a low-pass filter of width Delta, and chi the damping coefficient. N is advanced by a step, and the
+other terms are integrated exactly before it (Jordi, Cotter and Sherwin 2014), so that a flow that is steady without the
+damping is steady with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DAMPING_COLUMNS = 2
 
 @device_function
 def shares_of_step(row: Array, dt: float) -> tuple[float, float]:
-    """Return which shares of u - w the flow loses and the filtered one gains in a step."""
+    """Return the fractions of u - w that the flow loses and the filtered flow gains in a step."""
     rate = row[DAMPING] + 1.0 / row[FILTER_WIDTH]
     time = (1.0 - math.exp(-rate * dt)) / rate
     return row[DAMPING] * time, time / row[FILTER_WIDTH]

@@ -1,4 +1,4 @@
-"""How far a point is from a body, written once for every backend: by formulas, or in a table."""
+"""Distance of a point from a body, shared by all backends: by formulas, or from a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowsim.kernels.device_function import device_function
 
 
 class Shape(IntEnum):
-    """Numbers by which the compiled sweeps tell the shapes apart."""
+    """Numbers of the shapes in the compiled sweeps."""
 
     DISK = 0
     HALF_DISK = 1
@@ -25,10 +25,10 @@ MIDLINE = int(Shape.MIDLINE)
 
 @device_function
 def signed_distance(shape: int, a: Any, b: Any, x: Any, y: Any) -> Any:
-    """Return the signed distance (negative inside) of the point (x, y) of the body's own frame from its surface.
+    """Return the signed distance (negative inside) of the point (x, y) in the frame of a body from its surface.
 
-    ``a`` and ``b`` are the semi-axes; a disk has a = b, a half disk the half plane x < 0 of it. The ellipse's is exact
-    to first order near the surface, which is all that a mask one cell wide can see.
+    ``a`` and ``b`` are the semi-axes; a disk has a = b, and a half disk is its half x < 0. The distance from an ellipse
+    is exact to first order near the surface, which suffices for a mask one cell wide.
     """
     if shape == ELLIPSE:
         scaled = math.sqrt((x / a) ** 2 + (y / b) ** 2)
@@ -51,7 +51,7 @@ def tabulated_distance(table: Any, start: int, side: int, reach: Any, x: Any, y:
     spacing = 2.0 * reach / (side - 1)
     inside_x, inside_y = min(max(x, -reach), reach), min(max(y, -reach), reach)
     s, t = (inside_x + reach) / spacing, (inside_y + reach) / spacing
-    # not below the table where a body is nowhere, at NaN
+    # not below the table if the position of the body is NaN
     i, j = max(min(int(s), side - 2), 0), max(min(int(t), side - 2), 0)
     s, t = s - i, t - j
     k = start + i * side + j

@@ -1,4 +1,4 @@
-"""Formulas of single points, written for whole arrays."""
+"""Formulas for single points, applied to whole arrays."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""What vorticity induces far away, written once for every backend: blocks of vortices, wakes, points on the sides.
+"""Velocity induced by vorticity far away, shared by all backends: blocks of vortices, wakes, points on the sides.
 
-Blocks of vortices are columns of an array (7, n): place, circulation, and the complex first and second moments about
-the place. The last :data:`DEPARTED` of them hold what has left the box, and travel on with the stream.
+Blocks of vortices are columns of an array (7, n): position, circulation, and the complex first and second moments about
+the position. The last :data:`DEPARTED` of them hold vorticity that has left the box, and travel with the stream.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from flowsim.kernels.device_function import device_function
 Array = Any
 
 BLOCK_SPACINGS = 2
-"""Side of a block of vortices, in spacings of the points on the sides, and one corner more (:func:`block_size`)."""
+"""Size of a block of vortices in spacings of the points on the sides; it has one corner more (:func:`block_size`)."""
 DEPARTED = 16
-"""Blocks of vortices that have left the box."""
+"""Number of blocks of vortices that have left the box."""
 PLACE_X, PLACE_Y, CIRCULATION, FIRST_X, FIRST_Y, SECOND_X, SECOND_Y = range(7)
 BLOCK_COLUMNS = 7
 NOWHERE = 1e6
-"""Place of a block of departed vortices that is not in use: it has no circulation there."""
+"""Position of an unused block of departed vortices, which has no circulation."""
 
 
 @device_function
@@ -44,10 +44,10 @@ def turn(west: Any, east: Any, below: Any, above: Any) -> Any:
 def induced_by(
     zx: float, zy: float, g: float, dx: float, dy: float, qx: float, qy: float
 ) -> tuple[float, float]:
-    """Return velocity times 2 pi at z = (zx, zy) from the middle of a block of vortices.
+    """Return 2 pi times the velocity that a block of vortices induces at z = (zx, zy) from its centre.
 
-    u - iv = (g / z + d / z^2 + q / z^3) / (2 pi i); g is the circulation, and the complex d and q are the sums of
-    gamma (z - z_m) and gamma (z - z_m)^2 about the middle.
+    u - iv = (g / z + d / z^2 + q / z^3) / (2 pi i); g is the circulation, and the complex d and q are the sums of gamma
+    (z - z_m) and gamma (z - z_m)^2 about the centre.
     """
     per_r2 = 1.0 / (zx * zx + zy * zy)
     cx, cy = zx * per_r2, -zy * per_r2
@@ -61,7 +61,7 @@ def induced_by(
 
 @device_function
 def middle_of_side(side: int, nx: int, ny: int, h: float) -> tuple[float, float]:
-    """Return the place of the middle of a side, where wakes leave the box."""
+    """Return the position of the middle of a side, where wakes leave the box."""
     if normal_to_x(side):
         return (0 if is_low(side) else nx) * h, 0.5 * ny * h
     return 0.5 * nx * h, (0 if is_low(side) else ny) * h
@@ -69,7 +69,7 @@ def middle_of_side(side: int, nx: int, ny: int, h: float) -> tuple[float, float]
 
 @device_function
 def outflows(sides: Array) -> int:
-    """Return how many sides are ``outflow``; what leaves is shared among them."""
+    """Return the number of ``outflow`` sides, among which what leaves is divided."""
     count = 0
     for side in range(SIDES):
         if sides[side] == OUTFLOW:
@@ -77,7 +77,7 @@ def outflows(sides: Array) -> int:
     return count
 
 
-# numbers, which stay in registers
+# many arguments: numbers, which stay in registers
 @device_function
 def induced_at_outflow(
     x: float,
@@ -90,12 +90,12 @@ def induced_at_outflow(
     kept: float,
     excess: float,
 ) -> tuple[float, float]:
-    """Return the velocity at (x, y) by what is just leaving the box through the middle of a side.
+    """Return the velocity induced at (x, y) by what is just leaving the box through the middle of a side.
 
-    A source for the flux ``lack`` that the wake leaves with, and a vortex that balances the ``excess`` of circulation
-    in the box and beyond over zero (Kelvin), before it joins the departed vortices. Beyond the side the stream fills
-    the wake until the flux that it lacks is ``kept``, as its momentum demands: there is a sink for the rest, as far
-    behind the side as the side is long.
+    This is a source for the flux deficit ``lack`` with which the wake leaves, and a vortex that balances the total
+    circulation ``excess`` in the box and beyond (Kelvin), before it joins the departed vortices. Beyond the side the
+    stream fills the wake until its flux deficit is ``kept``, as its momentum requires: there is a sink for the
+    difference, as far behind the side as the side is long.
     """
     mx, my = middle_of_side(side, nx, ny, h)
     beyond = outwards(side) * (ny if normal_to_x(side) else nx) * h
@@ -108,7 +108,7 @@ def induced_at_outflow(
     ) + sink * fy
 
 
-# the arrays of one simulation and the grid, which each backend knows in its own way
+# many arguments: the arrays of one simulation and the grid, which each backend stores in its own way
 @device_function
 def carry_departed(
     blocks: Array,
@@ -122,10 +122,10 @@ def carry_departed(
     ny: int,
     h: float,
 ) -> None:
-    """Let the circulation that balances the ``excess`` leave the box, and all that has left travel with the stream.
+    """Let the circulation that balances the ``excess`` leave the box, and move all that has left with the stream.
 
-    It joins the newest of the departed blocks, which are those from ``first`` on, the newest first. A block takes what
-    leaves while the stream goes the ``length``; then another one begins.
+    It joins the newest of the departed blocks; these begin at ``first``, with the newest one. A block takes what leaves
+    while the stream travels the ``length``; then a new one begins.
     """
     count = outflows(sides)
     if count == 0:
@@ -142,7 +142,7 @@ def carry_departed(
         blocks[PLACE_Y, n] += uy * dt
     if math.hypot(blocks[PLACE_X, first] - x, blocks[PLACE_Y, first] - y) > 0.5 * length:
         make_room(blocks, first, x, y, length)
-        # so that it has passed the side by half when it is full
+        # so that half of it has passed the side when it is full
         back = 0.49 * length / max(math.hypot(ux, uy), 1e-9)
         blocks[PLACE_X, first], blocks[PLACE_Y, first] = x - ux * back, y - uy * back
 
@@ -160,7 +160,7 @@ def add_vortex(blocks: Array, n: int, g: float, x: float, y: float) -> None:
 
 @device_function
 def make_room(blocks: Array, first: int, x: float, y: float, length: float) -> None:
-    """Merge the two neighbours among the departed blocks that look closest from (x, y), and begin an empty one."""
+    """Merge the two neighbouring departed blocks that look closest from (x, y), and begin an empty one."""
     merged, least = first, math.inf
     for n in range(first, first + DEPARTED - 1):
         gap = math.hypot(
@@ -184,7 +184,7 @@ def make_room(blocks: Array, first: int, x: float, y: float, length: float) -> N
 
 @device_function
 def move_moments(blocks: Array, n: int, x: float, y: float) -> None:
-    """Take the moments of block n about another place, (x, y)."""
+    """Move the point about which the moments of block n are taken to (x, y)."""
     dx, dy = blocks[PLACE_X, n] - x, blocks[PLACE_Y, n] - y
     g, fx, fy = blocks[CIRCULATION, n], blocks[FIRST_X, n], blocks[FIRST_Y, n]
     blocks[PLACE_X, n], blocks[PLACE_Y, n] = x, y
@@ -195,7 +195,7 @@ def move_moments(blocks: Array, n: int, x: float, y: float) -> None:
 
 
 def forget_departed(blocks: Array, excess: Array, which: Any = slice(None)) -> None:
-    """Let nothing have left the box in some simulations; blocks (B, 7, n), excess of circulation (B,)."""
+    """Clear the vorticity that has left the box in some simulations; blocks (B, 7, n), excess of circulation (B,)."""
     blocks[which, :, -DEPARTED:] = 0.0
     blocks[which, PLACE_X : PLACE_Y + 1, -DEPARTED:] = NOWHERE
     excess[which] = 0.0
@@ -205,11 +205,11 @@ def forget_departed(blocks: Array, excess: Array, which: Any = slice(None)) -> N
 def lack_at(
     u: Array, v: Array, nx: int, ny: int, h: float, side: int, m: int, stream: float
 ) -> tuple[float, float]:
-    """Return the parts of corner m along a side in what a wake leaving there lacks: flux, and momentum per ``stream``.
+    """Return what corner m of a side adds to the flux and the momentum / ``stream`` that a wake leaving there lacks.
 
     The deficit d of the outward speed in the wake follows from its vorticity, dd/dt = omega along the side; its flux is
-    int d dt = -int t omega dt. Momentum is conserved behind the side, int (U - d) d dt = U int d dt far away: so this
-    is the flux that lacks there. ``stream`` is U, the given speed out of the box.
+    int d dt = -int t omega dt. Momentum is conserved behind the side, int (U - d) d dt = U int d dt far away: the
+    second result is therefore the flux deficit there. ``stream`` is U, the given speed out of the box.
     """
     n = ny if normal_to_x(side) else nx
     depth = 1 if is_low(side) else (nx if normal_to_x(side) else ny) - 1
@@ -238,9 +238,9 @@ def outward(stream: Array, side: int) -> float:
 def side_point(
     side: int, point: int, spacing: int, nx: int, ny: int, h: float
 ) -> tuple[float, float]:
-    """Return the place of a point along a side.
+    """Return the position of a point along a side.
 
-    Points lie ``spacing`` cells apart, with the middle of the side in the middle. Intervals between them cover all its
+    Points lie ``spacing`` cells apart, symmetrically about the middle of the side. Intervals between them cover all its
     faces, ghosts included; point 1 is where the first one begins, and point 0 lies before it.
     """
     cells = ny if normal_to_x(side) else nx
@@ -252,13 +252,13 @@ def side_point(
 
 @device_function
 def overhang(cells: int, spacing: int) -> int:
-    """Return how many faces more than a side with its ghosts has, the intervals between its points would cover."""
+    """Return how many more faces the intervals between the points of a side cover than it has, ghosts included."""
     return spacing - 1 - (cells + 2 * G - 1) % spacing
 
 
 @device_function
 def first_face(interval: int, cells: int, spacing: int) -> tuple[int, float]:
-    """Return the first of the ``spacing`` faces of an interval between points, and how far into it that is, in cells.
+    """Return the first of the ``spacing`` faces of an interval between points, and its offset from the start, in cells.
 
     Half of the overhang lies at either end, so that the first faces of the first interval may not exist.
     """
@@ -268,7 +268,7 @@ def first_face(interval: int, cells: int, spacing: int) -> tuple[int, float]:
 
 @device_function
 def block_size(spacing: int) -> int:
-    """Return the corners along the side of a block of vortices: odd, since that of a box without its sides is."""
+    """Return the number of corners along a block of vortices: odd, like that along a box without its sides."""
     return BLOCK_SPACINGS * spacing + 1
 
 
@@ -287,19 +287,19 @@ def block_range(n: int, cells: int, spacing: int) -> tuple[int, int]:
 
 
 def blocks_in(nx: int, ny: int, spacing: int) -> int:
-    """Return how many blocks of vortices there are in a box of so many cells."""
+    """Return how many blocks of vortices there are in a box of nx by ny cells."""
     return blocks_along(nx, spacing) * blocks_along(ny, spacing)
 
 
 @device_function
 def points_along(cells: int, spacing: int) -> int:
-    """Return how many points there are along a side of so many cells (:func:`side_point`)."""
+    """Return how many points there are along a side of ``cells`` cells (:func:`side_point`)."""
     return (cells + 2 * G - 1) // spacing + 4
 
 
 @device_function
 def cubic(points: Array, low: int, share: float) -> float:
-    """Return what lies between points ``low + 1`` and ``low + 2``, a share of the way: the cubic of four points."""
+    """Interpolate a fraction ``share`` of the way from point ``low + 1`` to ``low + 2``, by a cubic of four points."""
     before, beyond = share + 1.0, share - 2.0
     return float(
         points[low] * (share * (1.0 - share) * beyond / 6.0)

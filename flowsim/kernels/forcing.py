@@ -1,7 +1,7 @@
-"""The force per unit mass that drives a flow, written once for every backend.
+"""The force per unit mass that drives a flow, shared by all backends.
 
-Its columns are those of an array (B, 7): the force, uniform in the box; the mean velocity that it is to hold, NaN where
-it holds none; and the mean velocity and the size of the step before.
+Its columns are those of an array (B, 7): the uniform force; the mean velocity that it is to hold, NaN where it holds
+none; and the mean velocity and the size of the previous step.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def is_held(target: float) -> bool:
 
 @device_function
 def hold_mean(forcing: Array, mean_x: float, mean_y: float, dt: float) -> None:
-    """Set the force such that it brings the mean velocity to its target in this step, against the resistance.
+    """Set the force that brings the mean velocity to its target in this step, against the resistance.
 
-    The resistance is that of the step before, what the force gave and the flow did not gain, so the mean velocity is
-    off by its change in a step, times dt, and does not drift.
+    The resistance is that of the previous step, what the force gave and the flow did not gain, so the error of the mean
+    velocity is the change of the resistance in a step, times dt, and does not accumulate.
     """
     last = forcing[LAST_DT]
     for n in range(2):

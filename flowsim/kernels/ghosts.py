@@ -1,9 +1,9 @@
-"""Ghost points beyond the sides of the box, line by line, written once for every backend.
+"""Ghost points beyond the sides of the box, line by line, shared by all backends.
 
-Fields of faces are flat here. A line goes from one side to the one opposite; entry m of it is ``f[start + m * step]``.
+Fields of faces are flat here. A line goes from one side to the opposite one; entry m of it is ``f[start + m * step]``.
 
-Normal velocity is filled from faces in the box and on its sides alone. Tangential velocity is filled from that of the
-same line, which in a ghost line is found by :func:`fill_normal`, and from the normal velocity on the sides.
+Normal velocity is filled only from faces in the box and on its sides. Tangential velocity is filled from that of the
+same line, which in a ghost line is computed by :func:`fill_normal`, and from the normal velocity on the sides.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def fill_beyond(
 
 @device_function
 def face_of_side(at: int, lines: int, ring: bool) -> int:
-    """Return the face of a side that stands for face ``at`` of it, which may lie beyond its ends.
+    """Return the face of a side that represents face ``at`` of it, which may lie beyond its ends.
 
-    Those beyond the ends belong to nothing, but in a ring, where it is one that no sweep over ghost points writes.
+    A face beyond the ends is represented by the end face or, in a periodic box, by its image, which no sweep over ghost
+    points writes.
     """
     if not ring:
         return min(max(at, G), lines - G - 1)
@@ -59,7 +60,7 @@ def face_of_side(at: int, lines: int, ring: bool) -> int:
     return at - faces if at >= G + faces else at
 
 
-# a line in flat arrays takes six numbers: one backend goes along lines, the other has a thread for each
+# many arguments: a line in flat arrays takes six numbers; one backend loops over lines, the other has a thread for each
 @device_function
 def fill_tangential(
     f: Array,
@@ -78,7 +79,7 @@ def fill_tangential(
 ) -> None:
     """Fill the ghost points at both ends of one line, of velocity tangential to the sides ``low`` and ``low + 1``.
 
-    ``at`` is where the line meets the sides, the index into the velocities ``given`` there. It is one of ``lines``,
+    ``at`` is the index of the line along the sides, and into the velocities ``given`` there. It is one of ``lines``,
     ghosts included, and the next one is ``to_next`` entries away. ``normal`` is the velocity normal to the sides.
     """
     first, last = start + G * step, start + (G + n - 1) * step

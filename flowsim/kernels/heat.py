@@ -1,7 +1,7 @@
-"""The temperature of a flow, written once for every backend: ghost points, buoyancy, the flux through a side.
+"""The temperature of a flow, shared by all backends: ghost points, buoyancy, the flux through a side.
 
-Temperature lives at the centres of the cells, in padded arrays like the velocity, and is carried by the same flux as
-momentum (:func:`flowsim.kernels.cell.flux`). Fields are flat here. A line goes from one side to the one opposite.
+The temperature is defined at the cell centres, in padded arrays like the velocity, and is transported by the same flux
+as momentum (:func:`flowsim.kernels.cell.flux`). Fields are flat here. A line goes from one side to the opposite one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ Array = Any
 
 # columns of a flow (B, 3)
 BUOYANCY_X, BUOYANCY_Y, REFERENCE = range(3)
-"""Acceleration for a unit of temperature, and the temperature without buoyancy."""
+"""Acceleration per unit of temperature, and the temperature without buoyancy."""
 HEAT_COLUMNS = 3
 
 GIVEN, FLUX, ENTERING = range(3)
-"""What a side does: it has a temperature, lets a flux in, or has the temperature of the fluid that enters there."""
+"""Thermal condition of a side: a given temperature, a given flux, or a given temperature of the fluid that enters
+there."""
 
 
 @device_function
 def buoyancy(one: Any, other: Any, half: Any, level: Any) -> Any:
     """Return the acceleration of the face between two cells.
 
-    ``half`` is half the acceleration for a unit of temperature, ``level`` that of the reference.
+    ``half`` is half the acceleration per unit of temperature, ``level`` the acceleration at the reference temperature.
     """
     return half * (one + other) - level
 
@@ -84,6 +85,6 @@ def fill_line(
 
 @device_function
 def lifted_faces(sides: Array, along_x: bool, n: int) -> tuple[int, int]:
-    """Return the first and the end of the faces, of n + 1 of a line, whose velocity a step predicts."""
+    """Return the range [first, end) of those of the n + 1 faces of a line whose velocity a step predicts."""
     low, high = (sides[LEFT], sides[RIGHT]) if along_x else (sides[BOTTOM], sides[TOP])
     return 0 if low == PERIODIC or low == OPEN else 1, n + 1 if high == OPEN else n

@@ -1,13 +1,13 @@
-"""Jets through arcs of a body's surface, written once for every backend.
+"""Jets through arcs of a body's surface, shared by all backends.
 
-A jet is the curl of a stream function that rises from 0 to 1 across its slot, by the integral of its profile: fluid
+A jet is the curl of a stream function that rises from 0 to 1 across its slot, as the integral of its profile: fluid
 moves along straight lines through the slot and nowhere else, with a discrete divergence of zero and exactly the flow
-rate through every row of faces, however few cells wide the slot is. The stream function ends
-:data:`DEEP` cells under the surface, where the velocity of the solid falls to zero over :data:`FADES` cells. Its
-divergence there is the source of the fluid, which the projection is told of (docs/decisions/surfaces_and_sides.md).
+rate through every row of faces, however few cells wide the slot is. The stream function ends :data:`DEEP` cells under
+the surface, where the velocity of the solid falls to zero over :data:`FADES` cells. Its divergence there is the source
+of the fluid, which the projection takes into account (docs/decisions/surfaces_and_sides.md).
 
-Like :mod:`flowsim.kernels.cell`, plain functions that a backend compiles. ``jets`` is a
-:class:`flowsim.bodies.jets.JetTable`, or None where there are none.
+As in :mod:`flowsim.kernels.cell`, these are plain functions that a backend compiles. ``jets`` is a
+:class:`flowsim.bodies.jets.JetTable`, or None if there are none.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Array = Any
 
 # places (J, 6): where jets are, in the frame of their bodies
 ORIGIN_X, ORIGIN_Y, TOWARDS_X, TOWARDS_Y, SURFACE, HALF = range(6)
-"""Where the streamlines come from, the direction of the middle one, how far the surface is along that, and half of the
-width: an angle for a radial jet, a length for a straight one."""
+"""Origin of the streamlines, direction of the central one, distance of the surface along it, and half of the width: an
+angle for a radial jet, a length for a straight one."""
 PLACE_COLUMNS = 6
 
 # kinds (J, 3)
@@ -35,20 +35,20 @@ KIND_COLUMNS = 3
 
 # states (B, J, 9)
 FLOW_RATE, TARGET, RAMP = range(3)
-"""Flow rate, the one to approach, and how fast; zero keeps the one that there is."""
+"""Flow rate, its target, and the rate of approach; a rate of zero keeps the current flow rate."""
 MOMENTUM, GAIN = 3, 6
-"""Of the jet under the surface, three columns each: momentum along x and y, angular momentum about the body's centre of
-mass; and what they gained in the last step."""
+"""First columns, of three each, of the momentum of the jet under the surface and of its gain in the last step: along x
+and y, and angular momentum about the body's centre of mass."""
 JET_COLUMNS = 9
 
 DEEP, FADES = 3.0, 2.0
 MARGIN = 5.0
-"""Cells around a slot in which there are faces that the body holds and the jet moves."""
+"""Cells around a slot that contain all faces that the body holds and the jet moves."""
 
 
 @device_function
 def ramp_jets(jets: Any, n: int, dt: float) -> None:
-    """Let the flow rates of the jets of simulation n approach their targets."""
+    """Move the flow rates of the jets of simulation n towards their targets."""
     if jets is None:
         return
     for j in range(len(jets.kinds)):
@@ -68,10 +68,10 @@ def net_flow_rate(jets: Any, n: int) -> float:
 
 @device_function
 def jet_frame(jets: Any, j: int, x: float, y: float, cos: float, sin: float) -> Any:
-    """Return where a jet is in the box, from the reference point and the direction of its body.
+    """Return the frame of a jet in the box, from the reference point and the direction of its body.
 
-    Its origin, its direction, how far the surface is from the origin, half of its width, whether it is radial, whether
-    its profile is parabolic.
+    Its origin, its direction, the distance of the surface from the origin, half of its width, whether it is radial,
+    whether its profile is parabolic.
     """
     place, kind = jets.places[j], jets.kinds[j]
     ox, oy, tx, ty = place[ORIGIN_X], place[ORIGIN_Y], place[TOWARDS_X], place[TOWARDS_Y]
@@ -99,7 +99,7 @@ def jet_window(frame: Any, h: float, nx: int, ny: int, sides: Array) -> tuple[in
 
 @device_function
 def _stream(along: float, across: float, half: float, radial: bool, parabolic: bool) -> float:
-    """Return the share of the flow on the right of a point, as seen along the jet: 0 to 1 from edge to edge."""
+    """Return the fraction of the flow to the right of a point, seen along the jet: 0 to 1 from edge to edge."""
     s = (math.atan2(across, along) if radial else across) / half
     s = min(max(s, -1.0), 1.0)
     if parabolic:
@@ -109,7 +109,7 @@ def _stream(along: float, across: float, half: float, radial: bool, parabolic: b
 
 @device_function
 def jet_height(frame: Any, px: float, py: float) -> float:
-    """Return how far a point is above the surface, along the streamline of a jet."""
+    """Return the height of a point above the surface, along the streamline of a jet."""
     ox, oy, tx, ty, surface, _, radial, _ = frame
     rx, ry = px - ox, py - oy
     along = rx * tx + ry * ty
@@ -159,7 +159,7 @@ def jet_source(frame: Any, i: int, j: int, h: float) -> float:
 
 @device_function
 def note_jet(jet: Array, x: float, y: float, turn: float) -> None:
-    """Note the momentum of a jet under the surface, and what it has gained since."""
+    """Store the momentum of a jet under the surface, and its gain since the last call."""
     jet[GAIN], jet[GAIN + 1], jet[GAIN + 2] = (
         x - jet[MOMENTUM],
         y - jet[MOMENTUM + 1],
@@ -170,10 +170,10 @@ def note_jet(jet: Array, x: float, y: float, turn: float) -> None:
 
 @device_function
 def add_gain(jets: Any, n: int, k: int, body: Array, arm_x: float, arm_y: float, dt: float) -> None:
-    """Add to force and torque on body k what the momentum of its jets under the surface gained.
+    """Add the gain in momentum of the jets of body k under the surface to force and torque on the body.
 
-    What is left is the stress on the surface and the momentum that flows through it. ``arm_x``, ``arm_y`` lead from the
-    reference point of the body to its centre of mass.
+    The result is the stress on the surface and the momentum that flows through it. (``arm_x``, ``arm_y``) is the vector
+    from the reference point of the body to its centre of mass.
     """
     if jets is None:
         return

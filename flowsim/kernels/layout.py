@@ -1,20 +1,20 @@
-"""Columns of the arrays that every sweep sees: clocks, bodies and how they move.
+"""Columns of the arrays that every sweep sees: clocks, bodies and their motion.
 
-Few arrays with columns stand instead of many: each array costs every compiled function that sees it, and every
-call, time (docs/decisions/solver_speed.md). Users see the columns under names of their own, as views:
-:class:`flowsim.bodies.table.BodyState`, ``Simulation.time`` and so on. Those of bodies that bend are in
+A few arrays with columns replace many arrays, because each array adds to the time of every compiled function that takes
+it and of every call (docs/decisions/solver_speed.md). Users see the columns as named views:
+:class:`flowsim.bodies.table.BodyState`, ``Simulation.time`` and so on. The columns of bending bodies are in
 :mod:`flowsim.kernels.midline`.
 """
 
 # clocks (B, 7)
 TIME, DT, UNTIL, RATIO, SPEED, VISCOSITY, DIFFUSIVITY = range(7)
-"""Time, step, when to stop, step over the last step, largest |u| + |v|, 1/Re, and the diffusivity of temperature, zero
-where there is none."""
+"""Time, step, time at which to stop, step over the last step, largest |u| + |v|, 1/Re, and the diffusivity of
+temperature, zero if there is none."""
 CLOCK_COLUMNS = 7
 
 # rows of flags (3, B)
 RUNNING, DIVERGED, STOPPED = range(3)
-"""Whether a simulation goes on, has blown up, and was stopped by a fence or a contact."""
+"""Whether a simulation is running, has blown up, and was stopped by a fence or a contact."""
 FLAGS = 3
 
 # traits (K, 10): what a body is
@@ -26,29 +26,29 @@ the parts that follow the fluid (docs/bodies.md), zero unless a body is lighter 
 
 # kinds (K, 4)
 SHAPE, FREE, START, SIDE = range(4)
-"""Its :class:`~flowsim.kernels.distances.Shape`, how free it is, where its table of distances begins, and how many
-entries a side of that has."""
+"""Its :class:`~flowsim.kernels.distances.Shape`, its freedom, where its table of distances begins, and the number of
+entries along a side of that."""
 FREELY, HOLDS_X, HOLDS_Y, HOLDS_ANGLE, SPRUNG = 1, 2, 4, 8, 16
-"""How free a body is, the sum of these: it moves; its x, y, angle are held; it has springs."""
+"""Freedom of a body, the sum of these: it moves; its x, y, angle are held; it has springs."""
 
 # states (B, K, 42): where bodies are and what acts on them
 X, Y, ANGLE, VX, VY, SPIN = range(6)
 """Reference point and angle, and their rates."""
 VX_BEFORE, VY_BEFORE, SPIN_BEFORE, ANGLE_BEFORE = range(6, 10)
-"""At the beginning of the step."""
+"""Rates and angle at the beginning of the step."""
 APPLIED_X, APPLIED_Y, APPLIED_TORQUE, FORCE_X, FORCE_Y, TORQUE = range(10, 16)
-"""Force and torque on a free body, and those by the fluid in the last step."""
+"""Force and torque applied to a free body, and those by the fluid in the last step."""
 IMPULSE_X, IMPULSE_Y, IMPULSE_TORQUE = range(16, 19)
 FLUID_MOTION, FLUID_ACCELERATION = 19, 22
-"""Of the fluid under a light body, three columns each: along x and y, and rotation."""
+"""Motion and acceleration of the fluid under a light body, three columns each: along x and y, and rotation."""
 X_LOW, X_HIGH, Y_LOW, Y_HIGH = range(25, 29)
-"""Fences of the reference point."""
+"""Fences of the reference point: the limits of its position."""
 SPIN_TARGET, SPIN_RATE = range(29, 31)
-"""Of a body that is held: the angular velocity to approach, and how fast; zero keeps the one that it has."""
+"""Of a held body: target of the angular velocity, and rate of approach; a rate of zero keeps the current one."""
 WORK = 31
-"""That the fluid has done on the body."""
+"""Work that the fluid has done on the body."""
 STIFFNESS, DAMPING, REST = 32, 35, 38
-"""Of the springs and dampers of a body, three columns each: along x and y, and rotation."""
+"""Stiffness, damping and rest position of the springs of a body, three columns each: along x and y, and rotation."""
 ENDING_CONTACT = 41
 """Contacts that stop the simulation, a sum of :class:`~flowsim.bodies.table.Contact`."""
 STATE_COLUMNS = 42

@@ -1,7 +1,7 @@
-"""The normal velocity on the sides of the box and its mass balance, written once for every backend.
+"""The normal velocity on the sides of the box and its mass balance, shared by all backends.
 
 Arrays of faces are flat here. A backend with many threads gives each of them the faces ``first``, ``first + stride``,
-and so on; one with a thread for each simulation gives it all.
+and so on; one with one thread per simulation gives it all faces.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def faces_of(side: int, nx: int, ny: int, b: int) -> tuple[int, int, int, int]:
 def next_on_side(
     kind: int, sign: Any, old: Array, edge: int, inwards: int, given: Any, courant: Any
 ) -> Any:
-    """Return the normal velocity on a face of a side after a step, before the balance; the pressure sets open ones."""
+    """Return the normal velocity on a face of a side after a step, before the balance; the pressure sets open sides."""
     if kind == OUTFLOW:
         return convected(sign, old[edge], old[edge + inwards], courant)
     return given if kind == FAR_FIELD else old[edge]
@@ -42,7 +42,7 @@ def next_on_side(
 
 @device_function
 def balanced_sides(nx: int, ny: int, sides: Array) -> tuple[int, int]:
-    """Return the kind of sides that takes what does not balance, and its faces: none where a side is open."""
+    """Return the kind of the sides that take up the imbalance, and how many faces they have: none if a side is open."""
     outflow, far_field = 0, 0
     for side in range(SIDES):
         cells = ny if normal_to_x(side) else nx
@@ -55,7 +55,7 @@ def balanced_sides(nx: int, ny: int, sides: Array) -> tuple[int, int]:
     return (OUTFLOW, outflow) if outflow > 0 else (FAR_FIELD, far_field)
 
 
-# h, nx, ny and sides are the grid, which each backend knows from arrays of its own
+# many arguments: h, nx, ny and sides are the grid, which each backend reads from its own arrays
 @device_function
 def set_sides(
     b: int,
@@ -70,7 +70,7 @@ def set_sides(
     first: int,
     stride: int,
 ) -> float:
-    """Set the normal velocity on all sides but ``open`` ones, which the pressure sets, and return the flux out of them.
+    """Set the normal velocity on all sides except ``open`` ones, which the pressure sets; return the flux out of them.
 
     It is convective on ``outflow`` sides.
     """
@@ -106,9 +106,9 @@ def balance_sides(
     first: int,
     stride: int,
 ) -> None:
-    """Spread the flux ``net`` that does not balance over ``outflow`` sides, and ``far_field`` ones if there are none.
+    """Spread the imbalance ``net`` of the flux over ``outflow`` sides, or over ``far_field`` ones if there are none.
 
-    What the vorticity induces has no net flux but by rounding. Where a side is open its pressure lets the flux out.
+    The induced velocity has no net flux except for rounding errors. If a side is open, its pressure lets the flux out.
     """
     real = new_velocity[0].dtype.type
     kind, faces = balanced_sides(nx, ny, sides)

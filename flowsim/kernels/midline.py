@@ -1,13 +1,13 @@
-"""The mechanics of one deforming body, written once for every backend: a strip bent along its midline.
+"""The mechanics of one deforming body, shared by all backends: a strip bent along its midline.
 
-The body is a plate of half-width w(s), s being the arc length from the head, that the angle theta(s, t) of its midline
-bends. The surface keeps its distance w(s) from the midline, and what is inside moves such that it keeps its area:
+The body is a plate of half-width w(s), s being the arc length from the head, bent by the angle theta(s, t) of its
+midline. The surface keeps its distance w(s) from the midline, and the inside moves such that areas are conserved:
 
     x = r + d n,    u = r_t + d n_t - kappa_t (w^2 - d^2) / (2 (1 - kappa d)) n,    |d| <= w,
 
 with r_s = (cos theta, sin theta), n its normal and kappa = theta_s; the last term, zero on the surface, makes the field
-free of divergence. Its net linear and angular momentum are taken away (Gazzola et al. 2011): the frame of the body is
-that of its centre of mass, and the shape turns in it, by the angle ``TWIST``, such that its angular momentum is zero.
+divergence-free. Its net linear and angular momentum are subtracted (Gazzola et al. 2011): the frame of the body is that
+of its centre of mass, and the shape is rotated in it, by the angle ``TWIST``, such that its angular momentum is zero.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ NODE_COLUMNS = 6
 
 # columns of ``waves`` (K, 7)
 WAVELENGTH, LATERAL, LENGTH, RAMP, MARGIN, SPACING, GAP = range(7)
-"""Length of the wave, 1 if its amplitude is a displacement, length of the body, periods in which the wave grows, margin
-and spacing of the table of distances from the straight body, and longest way between every fourth point."""
+"""Wavelength, 1 if the amplitude is that of a displacement, length of the body, periods in which the wave grows, margin
+and spacing of the table of distances from the straight body, and largest distance between every fourth point."""
 WAVE_COLUMNS = 7
 
 # columns of ``gait`` (B, K, 10): how a body moves
 PHASE, AGE, TWIST, SPIN_OF_SHAPE, SINCE, OVER, TURN_BEFORE, TURN, RATE_BEFORE, RATE = range(10)
-"""Phase and its growth since the start, in periods; angle of the shape in the frame of the body, and how fast the
-unturned shape would spin; when the last command was given and how long its way takes; turn and phases per time, before
-it and commanded."""
+"""Phase and its growth since the start, in periods; angle of the shape in the frame of the body, and spin of the shape
+before its rotation; time of the last command and duration of the transition to it; turn and phases per time, before the
+command and commanded."""
 GAIT_COLUMNS = 10
 
 # columns of ``form`` (B, K, 6): what the shape amounts to
@@ -47,13 +47,13 @@ FORM_COLUMNS = 6
 
 # columns of ``midlines`` (B, K, M, 9), in the frame of the body
 X, Y, U, V, COS, SIN, SPIN, BEND, BEND_RATE = range(9)
-"""Place, velocity, direction towards the tail, its spin, curvature, and the rate of that."""
+"""Position, velocity, direction towards the tail, its spin, curvature, and the rate of the curvature."""
 MIDLINE_COLUMNS = 9
 
 STRIDE = 4
-"""Points of the midline that a first look for the nearest one passes over."""
+"""Stride over the points of the midline in the first search for the nearest one."""
 STEEPEST = 0.95
-"""Bound of the slope of a lateral displacement over the arc length."""
+"""Bound on the slope of a lateral displacement over the arc length."""
 
 
 @device_function
@@ -107,7 +107,7 @@ def _write_angles(nodes: Array, waves: Array, gait: Array, time: float, line: Ar
 
 @device_function
 def _write_curve(nodes: Array, line: Array) -> None:
-    """Write curvatures, directions, places and velocities, from the angles; the head rests at the origin."""
+    """Write curvatures, directions, positions and velocities, from the angles; the head rests at the origin."""
     points = len(nodes)
     for i in range(points):
         low, high = max(i - 1, 0), min(i + 1, points - 1)
@@ -174,9 +174,9 @@ def _momenta(nodes: Array, line: Array) -> tuple[float, float, float]:
 def bend(
     nodes: Array, waves: Array, gait: Array, form: Array, line: Array, before: float, dt: float
 ) -> None:
-    """Bring a body's gait from time ``before`` to the end of a step, and bend its midline accordingly.
+    """Advance a body's gait from time ``before`` to the end of a step, and bend its midline accordingly.
 
-    With dt = 0 the shape is that of this time, and nothing is moved.
+    With dt = 0 the shape is that of this time, and the gait does not advance.
     """
     _, _, rate = command_at(gait, before + 0.5 * dt)
     gait[PHASE] += rate * dt
@@ -211,7 +211,7 @@ def bend(
 
 @device_function
 def _on_piece(line: Array, i: int, x: float, y: float) -> tuple[float, float]:
-    """Return how far along a piece of a midline (x, y) lies, in lengths of the piece, and how far beside it."""
+    """Return the position of (x, y) along a piece of a midline, in lengths of the piece, and its lateral offset."""
     ex, ey = line[i + 1, X] - line[i, X], line[i + 1, Y] - line[i, Y]
     rx, ry = x - line[i, X], y - line[i, Y]
     square = ex * ex + ey * ey
@@ -220,11 +220,11 @@ def _on_piece(line: Array, i: int, x: float, y: float) -> tuple[float, float]:
 
 @device_function
 def nearest(line: Array, x: float, y: float, far: float) -> tuple[int, float, float]:
-    """Return the piece of a midline that is nearest to (x, y), the place on it from 0 to 1, and the lateral distance.
+    """Return the piece of a midline that is nearest to (x, y), the position on it from 0 to 1, and the lateral offset.
 
-    Before the head and behind the tail the place is below 0 or above 1 in the first or last piece: the midline goes on
-    straight. A piece of -1 says that every fourth point is further away than ``far``, and the distance is to these.
-    Where the body is bent upon itself, the nearest of these points decides which arm is meant.
+    Before the head and behind the tail the position is below 0 or above 1 in the first or last piece: the midline is
+    continued straight. A piece of -1 means that every fourth point is further away than ``far``, and the distance is to
+    these points. If the body is bent back on itself, the nearest of these points decides which part is used.
     """
     points = len(line)
     closest, shortest = 0, math.inf
@@ -261,7 +261,7 @@ def strip_distance(table: Array, start: int, side: int, waves: Array, s: float, 
     return (1.0 - q) * low + q * high + spacing * math.sqrt((a - a0) ** 2 + (b - b0) ** 2)
 
 
-# rows of the table of bodies, which the caller reads once for many points
+# many arguments: rows of the table of bodies, which the caller reads once for many points
 @device_function
 def midline_distance(
     nodes: Array,
@@ -276,7 +276,7 @@ def midline_distance(
 ) -> float:
     """Return the signed distance of a point of the body's frame from the bent body; exact to first order near it.
 
-    ``half`` is the largest half-width. What is passed is little, because this is called for every face of a window.
+    ``half`` is the largest half-width. Only few values are passed, because this is called for every face of a window.
     """
     beyond = half + 0.5 * waves[GAP]
     i, place, lateral = nearest(line, x, y, beyond + waves[MARGIN])
@@ -290,7 +290,7 @@ def midline_distance(
 def deformation_velocity(
     nodes: Array, line: Array, rx: float, ry: float, cos: float, sin: float
 ) -> tuple[float, float]:
-    """Return the velocity of deformation at a point in or near the body, both along the axes of the box."""
+    """Return the deformation velocity at a point in or near the body, both along the axes of the box."""
     i, place, d = nearest(line, cos * rx + sin * ry, cos * ry - sin * rx, math.inf)
     b = min(max(place, 0.0), 1.0)
     a = 1.0 - b
@@ -311,17 +311,17 @@ def deformation_velocity(
 def note_deformation(
     form: Array, torque: float, work: float, spins: tuple[float, float], inertia: float, dt: float
 ) -> float:
-    """Note the power of the deformation in a step, and return the torque with the changing moment of inertia in it.
+    """Store the power of the deformation in a step, and return the torque including the changing moment of inertia.
 
-    The power that the fluid gets is that of the penalty, ``work`` over dt, less what the inside of the body keeps:
-    the rate of its energy, and -spin^2/2 times that of its moment of inertia.
+    The power that the fluid gets is that of the penalty, ``work`` over dt, minus what the inside of the body keeps: the
+    rate of its energy, and -spin^2/2 times that of its moment of inertia.
 
     Parameters
     ----------
     torque : float
-        As if the moment of inertia of the fluid inside were always ``inertia``.
+        Torque as if the moment of inertia of the fluid inside were always ``inertia``.
     spins : (float, float)
-        Of the body before and after the step.
+        Spin of the body before and after the step.
     """
     old, new = spins
     growth = form[INERTIA] - form[INERTIA_BEFORE]
@@ -334,7 +334,7 @@ def note_deformation(
 def midline_extent(
     nodes: Array, line: Array, cos: float, sin: float
 ) -> tuple[float, float, float, float]:
-    """Return x0, x1, y0, y1 of a box about the body, along the axes of the box and relative to its centre of mass."""
+    """Return the bounding box x0, x1, y0, y1 of the body, along the axes of the box, relative to its centre of mass."""
     x0, x1, y0, y1 = math.inf, -math.inf, math.inf, -math.inf
     for i in range(len(nodes)):
         x, y = cos * line[i, X] - sin * line[i, Y], sin * line[i, X] + cos * line[i, Y]
@@ -343,8 +343,8 @@ def midline_extent(
     return x0, x1, y0, y1
 
 
-# The table of bodies has None instead of all that belongs to bodies that bend where there are none and the backend
-# can tell: numba leaves out what hangs on an argument that is None, and what follows is not compiled.
+# If no body bends and the backend knows it, the table of bodies has None for everything that only bending bodies need:
+# numba prunes branches on an argument that is None, and the rest of these functions is not compiled.
 
 
 @device_function
@@ -367,7 +367,7 @@ def bent_distance(midlines: Any, bodies: Any, n: int, k: int, x: float, y: float
 
 @device_function
 def note_box(nodes: Array, line: Array, box: Array) -> None:
-    """Note :func:`midline_extent` in the frame of the body."""
+    """Store :func:`midline_extent` in the frame of the body."""
     box[0], box[1], box[2], box[3] = midline_extent(nodes, line, 1.0, 0.0)
 
 
@@ -375,7 +375,7 @@ def note_box(nodes: Array, line: Array, box: Array) -> None:
 def out_of_reach(
     midlines: Any, bodies: Any, n: int, k: int, rx: float, ry: float, angle: float, margin: float
 ) -> bool:
-    """Return whether a point, seen from body k, is certainly further away from it than a margin; if it bends."""
+    """Return whether a point, relative to body k, is certainly further away than a margin; False for rigid bodies."""
     if midlines is None:
         return False
     if bodies.kinds[k, SHAPE] != MIDLINE:

@@ -1,7 +1,7 @@
-"""When a flow is measured while it advances, and what a row of a recording holds: written once for every backend.
+"""Schedule of the measurements of an advancing flow, and layout of the rows of a recording, shared by all backends.
 
-Each instrument has a schedule with a row for each flow, which is looked at when a step has ended. It never changes a
-step: a flow is measured after the first step that ends at or after the time that is due.
+Each instrument has a schedule with a row for each flow, which is checked when a step has ended. It never changes a
+step: a flow is measured after the first step that ends at or after the due time.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ Array = Any
 
 # schedules (B, 12)
 START, INTERVAL, STRIDE, NEXT = range(4)
-"""From when on, how often in time and in steps, and when next."""
+"""Start, interval in time and in steps, and time of the next measurement."""
 SEEN, COUNT, ELAPSED = range(4, 7)
-"""Steps of the flow when it was last looked at, and steps and time since the last measurement."""
+"""Number of steps of the flow at the last check, and steps and time since the last measurement."""
 STEP, FIRST, DUE = range(7, 10)
 """Of the step that has just ended: its size, whether it is the first after a measurement, and the time since that
 measurement if the next one is due now; zero otherwise."""
 READY, REFERENCE = 10, 11
-"""The last DUE that the host has not seen yet, and the static pressure of the stream then."""
+"""The last DUE that the host has not seen yet, and the static pressure of the stream at that time."""
 SCHEDULE_COLUMNS = 12
 
-# rows of a recording: of the flow, then of each body and each probe; with a temperature, then of each side and probe
+# columns of a recording: flow, then each body and each probe; with a temperature, then each side and each probe
 ROW_TIME, ROW_DT, ROW_STEP, ROW_INTERVAL = range(4)
 FLOW_COLUMNS, BODY_COLUMNS, PROBE_COLUMNS = 4, 14, 3
 LOADS = 4
-"""Force along x and y, torque and power: a row has those of the last step and their means over the interval."""
+"""Force along x and y, torque and power: a row has their values in the last step and their means over the interval."""
 
 TOLERANCE = 1e-9
-"""Of times, as at the end of a step (:func:`flowsim.kernels.time.end`)."""
+"""Tolerance of times, as at the end of a step (:func:`flowsim.kernels.time.end`)."""
 
 
 class Reference(NamedTuple):
-    """The pressure of reference is the mean of p + ``head`` |u|^2 over ``cells`` (n, 2), less ``level``."""
+    """Reference of the pressure: the mean of p + ``head`` |u|^2 over ``cells`` (n, 2), minus ``level``."""
 
     cells: Array
     head: float
@@ -62,7 +62,7 @@ class Reference(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What a recorder writes.
+    """Arrays that a recorder writes.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Log(NamedTuple):
         Integrals of the loads since the last row.
     rows : (B, room, columns) float64
     count : (B,) int64
-        How many rows there are.
+        Number of rows.
     """
 
     probes: Array
@@ -91,13 +91,13 @@ def next_time(row: Array, time: float) -> float:
 
 @device_function
 def look(b: int, clock: Clock, schedule: Array) -> bool:
-    """Note the step that flow b has taken, if it has taken one, and return whether a measurement is due."""
+    """Update the schedule after a step of flow b, if it has taken one, and return whether a measurement is due."""
     row, taken = schedule[b], float(clock.steps[b])
     time, dt = clock.columns[b, TIME], clock.columns[b, DT]
     row[STEP], row[FIRST], row[DUE] = 0.0, 0.0, 0.0
     if taken == row[SEEN]:
         return False
-    if taken < row[SEEN]:  # it was reset, or brought back to an older state
+    if taken < row[SEEN]:  # the flow was reset, or set to an older state
         row[COUNT], row[ELAPSED], row[NEXT] = 0.0, 0.0, next_time(row, time - dt)
     row[SEEN] = taken
     if time - dt < row[START] - TOLERANCE:
@@ -124,7 +124,7 @@ def pressure_in(u: Array, v: Array, p: Array, cell: Array, head: float) -> float
 
 @device_function
 def at_centres(p: Array, x: float, y: float, h: float) -> float:
-    """Return a field at a point by bilinear interpolation between the centres of cells, not beyond them."""
+    """Interpolate a field bilinearly between cell centres; points beyond the outermost centres are moved there."""
     x = min(max(x / h - 0.5, 0.0), p.shape[0] - 1.0)
     y = min(max(y / h - 0.5, 0.0), p.shape[1] - 1.0)
     i, j = min(int(x), p.shape[0] - 2), min(int(y), p.shape[1] - 2)
@@ -136,7 +136,7 @@ def at_centres(p: Array, x: float, y: float, h: float) -> float:
 
 @device_function
 def add_loads(row: Array, bodies: Array, sums: Array) -> None:
-    """Add to the integrals over time (K, 4) of one flow what the fluid does to its bodies in the step that ended."""
+    """Add the loads on the bodies of one flow in the step that ended to their integrals over time (K, 4)."""
     for k in range(bodies.shape[0]):
         body, total = bodies[k], sums[k]
         if row[FIRST] != 0.0:
@@ -150,13 +150,13 @@ def add_loads(row: Array, bodies: Array, sums: Array) -> None:
 
 @device_function
 def power_of(body: Array) -> float:
-    """Return what the fluid gives a body."""
+    """Return the power that the fluid transfers to a body."""
     return body[FORCE_X] * body[VX] + body[FORCE_Y] * body[VY] + body[TORQUE] * body[SPIN]
 
 
 @device_function
 def probe_column(m: int, bodies: int) -> int:
-    """Return the first column of probe m in a row of a flow with so many bodies."""
+    """Return the first column of probe m in a row of a flow with ``bodies`` bodies."""
     return FLOW_COLUMNS + BODY_COLUMNS * bodies + PROBE_COLUMNS * m
 
 
@@ -190,7 +190,7 @@ def write_probe(
 
 @device_function
 def mean_heat_flux(temperature: Array, side: int, kappa: float, h: float) -> float:
-    """Return the mean flux of temperature that diffuses into the box of one flow through a side, ghosts filled."""
+    """Return the mean diffusive temperature flux into the box through a side of one flow, whose ghosts are filled."""
     t = temperature.T if side in (BOTTOM, TOP) else temperature
     inside, beyond = (G, G - 1) if side in (LEFT, BOTTOM) else (t.shape[0] - G - 1, t.shape[0] - G)
     total, n = 0.0, t.shape[1] - 2 * G

@@ -1,4 +1,4 @@
-"""The arrays of a batch of flows in a few records, which all sweeps and kernels take."""
+"""The arrays of a batch of flows, grouped in a few records, which all sweeps and kernels take."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Array = Any
 
 
 class Fields(NamedTuple):
-    """What lives on the grid, of the precision of the simulation.
+    """Fields on the grid, in the precision of the simulation.
 
     Attributes
     ----------
     u, v, new_u, new_v, rate_u, rate_v : (B, nx + 2 G, ny + 2 G)
-        Velocity on the faces; the velocity that is not divergence-free yet; the rates of the last step.
+        Velocity on the faces; the velocity before it is divergence-free; the rates of the last step.
     pressure, phi : (B, nx, ny)
         Pressure, and the potential of the projection, which is dt/h times the change of the pressure.
     shares, drifts : (2, B, nx + 2 G, ny + 2 G)
-        Of faces of u and of v: the share that a body has, and its velocity of deformation. No ``drifts`` without bodies
-        that bend.
+        For faces of u and of v: the share that a body has, and its deformation velocity. ``drifts`` is empty without
+        bending bodies.
     """
 
     u: Array
@@ -38,7 +38,7 @@ class Fields(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Time of each simulation, and whether it goes on.
+    """Time of each simulation, and whether it is running.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Clock(NamedTuple):
         Time, step, viscosity and more: see :mod:`flowsim.kernels.layout`.
     steps : (B,) int64
     flags : (3, B) bool
-        Running, diverged, outside.
+        Running, diverged, stopped.
     """
 
     columns: Array
@@ -83,7 +83,7 @@ class Forcing(NamedTuple):
     columns : (B, 7) float64
         See :mod:`flowsim.kernels.forcing`.
     along_x, along_y : (B, nx + 2 G, ny + 2 G) or None
-        What is added to it on the faces of u and of v.
+        Field that is added to the uniform force, on the faces of u and of v.
     """
 
     columns: Array
@@ -92,20 +92,20 @@ class Forcing(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """The temperature of a flow, and what heats it.
+    """The temperature of a flow and its parameters.
 
     Attributes
     ----------
     temperature, new_temperature, rate : (B, nx + 2 G, ny + 2 G)
-        At the centres of the cells; that of the end of the step; the rate of the last step.
+        Temperature at the cell centres; that at the end of the step; the rate of the last step.
     columns : (B, 3) float64
         See :mod:`flowsim.kernels.heat`.
     kinds : (4,) int64
-        What each side does.
+        Thermal condition of each side.
     given : (B, 4, n) float64
-        Temperature of each side, or the flux that it lets in, along it.
+        Temperature of each side, or the flux into the box, along it.
     of_bodies : (K,) float64 or None
-        Temperature of each body, NaN where it has the one of the fluid; None without bodies that have one.
+        Given temperature of each body, NaN for bodies without one; None if no body has one.
     """
 
     temperature: Array
@@ -123,13 +123,13 @@ class Bodies(NamedTuple):
     Attributes
     ----------
     table : BodyTable
-        What they are.
-    state : (B, K, 41) float64
-        Where they are and what acts on them: see :mod:`flowsim.kernels.layout`.
+        Shapes and properties of the bodies.
+    state : (B, K, 42) float64
+        Positions and velocities of the bodies, and what acts on them: see :mod:`flowsim.kernels.layout`.
     contact : (B, K) int8
-        What they touch.
+        What the bodies touch.
     gait, form : (B, K, n) float64
-        How those that bend do: see :mod:`flowsim.kernels.midline`.
+        Motion and shape of bending bodies: see :mod:`flowsim.kernels.midline`.
     jets : JetTable or None
     """
 
@@ -142,16 +142,16 @@ class Bodies(NamedTuple):
 
 
 class Sensors(NamedTuple):
-    """Points that bodies carry along, at which the flow is sensed.
+    """Points that bodies carry along, at which the velocity of the flow is measured.
 
     Attributes
     ----------
     points : (n, 2) float64
-        In the frames of their carriers.
+        Positions in the frames of their carriers.
     carriers : (n,) int64
-        Numbers of the bodies.
+        Indices of the bodies.
     velocity : (B, n, 2) float64
-        Of the flow there.
+        Velocity of the flow there.
     """
 
     points: Array

@@ -1,7 +1,8 @@
-"""How one rigid body moves with the fluid under it, written once for every backend.
+"""Motion of one rigid body with the fluid under it, shared by all backends.
 
-Like :mod:`flowsim.kernels.cell`, plain functions that a backend compiles. Where a body is on the grid is in
-:mod:`flowsim.kernels.body_geometry`. The state of a body is a row with the columns of :mod:`flowsim.kernels.layout`.
+As in :mod:`flowsim.kernels.cell`, these are plain functions that a backend compiles. The position of a body on the grid
+is in :mod:`flowsim.kernels.body_geometry`. The state of a body is a row with the columns of
+:mod:`flowsim.kernels.layout`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ RIGID = (1.0, 1.0)
 
 @device_function
 def move_free_body(traits: Array, body: Array, dt: float) -> None:
-    """Move a free body: its centre of mass goes straight, the reference point turns around it."""
+    """Move a free body: its centre of mass moves in a straight line, and the reference point turns around it."""
     x, y, turn = traits[CENTROID_X], traits[CENTROID_Y], body[SPIN]
     c, s = math.cos(body[ANGLE]), math.sin(body[ANGLE])
     rx, ry = c * x - s * y, s * x + c * y
@@ -71,7 +72,7 @@ def move_free_body(traits: Array, body: Array, dt: float) -> None:
 
 @device_function
 def move_mounted_body(traits: Array, freedom: int, body: Array, dt: float) -> None:
-    """Move a body of which some degrees of freedom, of its reference point, are held: those stay to the bit."""
+    """Move a body with some degrees of freedom of its reference point held; those stay the same bit for bit."""
     x, y, angle = body[X], body[Y], body[ANGLE]
     stop_held(freedom, body)
     move_free_body(traits, body, dt)
@@ -86,7 +87,7 @@ def move_mounted_body(traits: Array, freedom: int, body: Array, dt: float) -> No
 
 @device_function
 def stop_held(freedom: int, body: Array) -> None:
-    """Take the velocity from the degrees of freedom that are held."""
+    """Set the velocity of the degrees of freedom that are held to zero."""
     if freedom & HOLDS_X:
         body[VX] = 0.0
     if freedom & HOLDS_Y:
@@ -97,7 +98,7 @@ def stop_held(freedom: int, body: Array) -> None:
 
 @device_function
 def turn_held_body(body: Array, dt: float) -> None:
-    """Turn a body that is held at its reference point, whose angular velocity approaches its target at a given rate."""
+    """Turn a body held at its reference point; its angular velocity approaches its target at a given rate."""
     spin, most = body[SPIN], dt * body[SPIN_RATE]
     body[SPIN] = spin + min(max(body[SPIN_TARGET] - spin, -most), most)
     body[ANGLE] += 0.5 * dt * (spin + body[SPIN])
@@ -105,7 +106,7 @@ def turn_held_body(body: Array, dt: float) -> None:
 
 @device_function
 def move_body(traits: Array, freedom: int, body: Array, dt: float) -> None:
-    """Move a body that is free, or turn one that is held and told to turn."""
+    """Move a body that is free, or turn a held one that has a target of the angular velocity."""
     if freedom > FREELY:
         move_mounted_body(traits, freedom, body, dt)
     elif freedom:
@@ -116,7 +117,7 @@ def move_body(traits: Array, freedom: int, body: Array, dt: float) -> None:
 
 @device_function
 def move_bodies(bodies: Any, states: Array, dt: float) -> None:
-    """Move the bodies of a simulation, whose states these are."""
+    """Move the bodies of a simulation; ``states`` are their states."""
     for k in range(len(bodies.order)):
         move_body(bodies.traits[k], bodies.kinds[k, FREE], states[k], dt)
 
@@ -128,11 +129,11 @@ def free_motion(
     """Solve body velocity and penalty together.
 
     (M - M_f)(V' - V) = int w (u - V' - omega' x r) + dt F, and likewise for the angular momentum. The first two of
-    ``masses``, M - M_f and its moment of inertia, are zero for a body of the fluid's density, for which the momentum of
-    the fluid under the body alone decides. Of a body lighter than the fluid the negative excess, the other two, takes
-    the acceleration ``follow`` of the fluid under it in the step before instead of (V' - V) / dt: the projection
-    answers to V' one step late, and with more added mass than mass that would feed back on itself (docs/bodies.md).
-    ``su`` and ``sv`` are the sums of w, w r, w r^2, w f, w r f over the faces of u and v.
+    ``masses``, M - M_f and its moment of inertia, are zero for a body of the fluid's density, whose motion follows from
+    the momentum of the fluid under it alone. For a body lighter than the fluid the negative excess, the other two, is
+    multiplied by the acceleration ``follow`` of the fluid under it in the previous step instead of (V' - V) / dt: the
+    projection responds to V' one step late, and with more added mass than mass that would amplify itself
+    (docs/bodies.md). ``su`` and ``sv`` are the sums of w, w r, w r^2, w f, w r f over the faces of u and v.
     """
     mass, inertia, mass_lag, inertia_lag = masses
     vx, vy, omega = motion
@@ -142,7 +143,7 @@ def free_motion(
     a, b = mass + su[0], mass + sv[0]
     rx = mass * vx + su[3] + dt * (fx + mass_lag * follow_x)
     ry = mass * vy + sv[3] + dt * (fy + mass_lag * follow_y)
-    # u_s = V_x - omega r_y and v_s = V_y + omega r_x couple each component with the rotation alone
+    # u_s = V_x - omega r_y and v_s = V_y + omega r_x couple each component only with the rotation
     rt = inertia * omega - su[4] + sv[4] + dt * (torque + inertia_lag * follow_turn)
     pivot = inertia + su[2] + sv[2] - su[1] * su[1] / a - sv[1] * sv[1] / b
     omega = (rt + su[1] * rx / a - sv[1] * ry / b) / pivot
@@ -155,17 +156,17 @@ def mounted_motion(
 ) -> tuple[float, float, float]:
     """Solve body velocity and penalty together for a body with held degrees of freedom, springs and dampers.
 
-    The equations of :func:`free_motion`, V of the centre of mass being U + omega x a for the velocity U of the
-    reference point, from which the ``arm`` a leads to the centre of mass; projected on U and omega, in which what is
-    held is zero. A spring pulls with the mean of its lengths, a damper with the mean of the velocities, before and
-    after the step: the trapezoidal rule adds no damping, and is stable however stiff the spring.
+    These are the equations of :func:`free_motion`, with V = U + omega x a of the centre of mass, for the velocity U of
+    the reference point and the ``arm`` a from there to the centre of mass; they are projected on U and omega, of which
+    held components are zero. A spring pulls with the mean of its lengths, a damper with the mean of the velocities,
+    before and after the step: the trapezoidal rule adds no damping, and is stable however stiff the spring.
 
     Parameters
     ----------
     freedom, body, arm
         What is held; the state of the body, moved with its old velocity; (a_x, a_y).
     masses, dt, motion
-        As of :func:`free_motion`; the motion is that at the beginning of the step.
+        As for :func:`free_motion`; the motion is that at the beginning of the step.
     sums, pulls
         The sums over the faces of u and of v; the applied force and the acceleration to follow.
 
@@ -185,7 +186,7 @@ def mounted_motion(
     rt = inertia * motion[2] - su[4] + sv[4] + dt * (force[2] + inertia_lag * follow[2])
     c = inertia + su[2] + sv[2] + 2.0 * (ay * su[1] + ax * sv[1]) + a * ay * ay + b * ax * ax
     p, q = -su[1] - a * ay, sv[1] + b * ax
-    # the pull towards the reference point has no moment about it, so the turn of the arm in this step has no part here
+    # the force towards the reference point has no moment about it, so the arm's rotation in this step does not enter
     dx, dy = _turn_of_arm(body, motion, arm)
     rt += ax * (ry - mass * dy) - ay * (rx - mass * dx)
     pull, hold = spring(body, 0, dt)
@@ -206,7 +207,7 @@ def mounted_motion(
 
 @device_function
 def _turn_of_arm(body: Array, motion: Any, arm: Any) -> tuple[float, float]:
-    """Return the old velocity of the centre of mass less the one that it would have at the end of the new arm."""
+    """Return the old velocity of the centre of mass minus the one that it would have at the end of the new arm."""
     return (
         motion[0] - (body[VX_BEFORE] - motion[2] * arm[1]),
         motion[1] - (body[VY_BEFORE] + motion[2] * arm[0]),
@@ -215,9 +216,10 @@ def _turn_of_arm(body: Array, motion: Any, arm: Any) -> tuple[float, float]:
 
 @device_function
 def spring(body: Array, d: int, dt: float) -> tuple[float, float]:
-    """Return the impulse of spring and damper of a degree of freedom d, and how it falls with the new velocity."""
+    """Return the impulse of spring and damper of degree of freedom d, and its decrease per unit of the new velocity."""
     stiffness, damping, before = body[STIFFNESS + d], body[DAMPING + d], body[VX_BEFORE + d]
-    # the body was moved with its old velocity: the mean of both places is 3/4 of a step behind, and 1/4 of the new one
+    # the body was moved with its old velocity: the mean of old and new position is 3/4 of a step at the old velocity
+    # behind, and 1/4 of a step at the new one ahead
     stretch = body[X + d] - body[REST + d] - 0.75 * dt * before
     return (
         -dt * (stiffness * stretch + 0.5 * damping * before),
@@ -241,14 +243,14 @@ def respond(
     dt: float,
     gravity: Array,
 ) -> tuple[float, float, float]:
-    """Give a body its new motion, and note what force and torque that takes.
+    """Compute the new motion of a body, and store the force and torque on it.
 
     Parameters
     ----------
     traits, body
         Its row in the table of bodies, and its state.
     freedom
-        How free it is to change its motion (:data:`flowsim.kernels.layout.FREELY` and so on), 0 if it is not.
+        Its freedom to change its motion (:data:`flowsim.kernels.layout.FREELY` and so on), 0 if it has none.
     su, sv
         Sums of w, w r, w r^2, w f, w r f over the faces of u and of v under the body, times the area of a cell.
 
@@ -262,7 +264,7 @@ def respond(
     cx, cy = traits[CENTROID_X], traits[CENTROID_Y]
     theta = body[ANGLE]
     cos, sin = math.cos(theta), math.sin(theta)
-    # from the reference point to the centre of mass, about which everything is taken
+    # from the reference point to the centre of mass, about which all moments are taken
     ax, ay = cos * cx - sin * cy, sin * cx + cos * cy
     m, j, spin_before = traits[FLUID_MASS], traits[FLUID_INERTIA], body[SPIN_BEFORE]
     cos, sin = math.cos(body[ANGLE_BEFORE]), math.sin(body[ANGLE_BEFORE])
@@ -290,7 +292,7 @@ def respond(
         lag_x = mass_lag * (dt * follow_x - (new_vx - old_vx))
         lag_y = mass_lag * (dt * follow_y - (new_vy - old_vy))
         lag_t = inertia_lag * (dt * follow_turn - (new_omega - old_omega))
-        # the body was moved with its old velocity: the trapezoidal rule is second order
+        # the body was moved with its old velocity; this correction makes it the trapezoidal rule, of second order
         turned = theta + 0.5 * dt * (new_omega - omega)
         cos, sin = math.cos(turned), math.sin(turned)
         bx, by = cos * cx - sin * cy, sin * cx + cos * cy
@@ -314,8 +316,8 @@ def respond_mounted(
 ) -> tuple[float, float, float]:
     """Do what :func:`respond` does for a body with held degrees of freedom, springs and dampers.
 
-    A function of its own, because fast arithmetic takes sums in another order where more is compiled with them, and
-    bodies without a mount go on to the bit.
+    It is a separate function, because with fastmath the order of sums depends on what is compiled with them, and bodies
+    without a mount must stay the same bit for bit.
     """
     ax, ay = _arm(traits, body[ANGLE])
     bx, by = _arm(traits, body[ANGLE_BEFORE])
@@ -325,7 +327,7 @@ def respond_mounted(
         traits[MASS_LAG],
         traits[INERTIA_LAG],
     )
-    # a body that turns about a point has another velocity of its centre of mass as soon as it is moved
+    # moving a body that turns about a point changes the velocity of its centre of mass
     old = body[VX_BEFORE] - spin * by, body[VY_BEFORE] + spin * bx, spin
     fx, fy = body[APPLIED_X] + mass * gravity[0], body[APPLIED_Y] + mass * gravity[1]
     # the moment of the force about the reference point is the mean of those before and after the step
@@ -347,7 +349,7 @@ def respond_mounted(
     turn = -su[4] + su[1] * new[0] - su[2] * new[2] + sv[4] - sv[1] * new[1] - sv[2] * new[2]
     torque = (turn + traits[FLUID_INERTIA] * turned) / dt + ax * fy - ay * fx
     lag_x, lag_y = lag * (follow[0] - dx / dt), lag * (follow[1] - dy / dt)
-    # what is held does not follow the fluid
+    # held degrees of freedom do not follow the fluid
     body[FORCE_X] = fx if freedom & HOLDS_X else fx + lag_x
     body[FORCE_Y] = fy if freedom & HOLDS_Y else fy + lag_y
     lag_t = turn_lag * (follow[2] - turned / dt) + ax * lag_y - ay * lag_x
@@ -357,7 +359,7 @@ def respond_mounted(
 
 @device_function
 def _arm(traits: Array, angle: float) -> tuple[float, float]:
-    """Return what leads from the reference point to the centre of mass of a body at an angle."""
+    """Return the vector from the reference point to the centre of mass of a body at an angle."""
     cos, sin = math.cos(angle), math.sin(angle)
     return (
         cos * traits[CENTROID_X] - sin * traits[CENTROID_Y],
@@ -367,13 +369,13 @@ def _arm(traits: Array, angle: float) -> tuple[float, float]:
 
 @device_function
 def follow_fluid(traits: Array, body: Array, su: Any, sv: Any, dt: float) -> None:
-    """Note the rigid motion of the fluid under a light body, and its rate."""
+    """Store the rigid motion of the fluid under a light body, and its rate."""
     if min(su[0], sv[0]) < 0.1 * traits[FLUID_MASS]:
         for d in range(3):
             body[FLUID_ACCELERATION + d] = 0.0
         return
     nothing = (0.0, 0.0, 0.0)
-    # the motion of a body without mass of its own
+    # the motion of a body without its own mass
     fit = free_motion((0.0, 0.0, 0.0, 0.0), 0.0, su, sv, nothing, nothing, nothing)
     for d in range(3):
         body[FLUID_ACCELERATION + d] = (fit[d] - body[FLUID_MOTION + d]) / dt

@@ -1,4 +1,4 @@
-"""Begin and end of the step of one simulation, written once for every backend: how long it is, and who goes on."""
+"""Begin and end of a step of one simulation, shared by all backends: step size, forces, and when to stop."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def time_step(
 ) -> float:
     """Return dt from the CFL condition and the diffusive limit, such that whole steps fill the time ``left``.
 
-    Shortest waves decay at the sum of the rates of upwind dissipation and of diffusion, and the stability interval of
-    the negative real axis, ``stable_decay``, is 1 for Adams-Bashforth and 2 for Euler.
+    The shortest waves decay at the sum of the rates of upwind dissipation and of diffusion, and the stability interval
+    of the negative real axis, ``stable_decay``, is 1 for Adams-Bashforth and 2 for Euler.
     """
-    # no flow, however slow, takes longer steps than one of speed U, so that sudden forces are resolved
+    # even a slow flow takes no longer steps than one of speed U, so that sudden forces are resolved
     speed = max(speed, 1.0)
     decay = 4.0 / 3.0 * speed / h + 8.0 * nu / h**2
     dt = min(cfl * h / speed, 0.9 * stable_decay / decay)
@@ -77,7 +77,7 @@ def reference_step(speed: float, nu: float, h: float) -> float:
 
 @device_function
 def grip_of_step(clock: Array, penalty: float, h: float, moves: bool) -> tuple[float, float]:
-    """Return C / (1 + C) and dt / dt_0 of the step of a simulation, whose clock this is.
+    """Return C / (1 + C) and dt / dt_0 of the step of a simulation from its row of the clocks.
 
     A flow that settles (not ``moves``) takes no time, and each of its sweeps holds the solid share.
     """
@@ -91,7 +91,7 @@ def grip_of_step(clock: Array, penalty: float, h: float, moves: bool) -> tuple[f
 def begin(
     clock: Array, bodies: Array, h: float, cfl: float, stable_decay: float, multistep: bool
 ) -> None:
-    """Set dt and its ratio to the last one, 0 for the first step and for Euler; note how the bodies are and move.
+    """Set dt and its ratio to the last one, 0 for the first step and for Euler; store the bodies' motion before it.
 
     ``clock`` and ``bodies`` are the rows of one simulation in the clocks and in the states of bodies.
     """
@@ -107,14 +107,14 @@ def begin(
 
 @device_function
 def note_speed(b: int, fastest: float, clock: Clock) -> None:
-    """Keep the largest |u| + |v| of simulation b, and whether it has blown up."""
+    """Store the largest |u| + |v| of simulation b, and whether it has blown up."""
     clock.columns[b, SPEED] = fastest
     clock.flags[DIVERGED, b] = not fastest < ABSURD_SPEED
 
 
 @device_function
 def end(b: int, clock: Clock, bodies: Array, contact: Array) -> None:
-    """Let time go by, add up the forces, and stop at the end of the time, at a fence, at a contact, or after a blow-up.
+    """Advance time, add up the forces, and stop at the end of the time, at a fence, at a contact, or after a blow-up.
 
     ``bodies`` are the states of the bodies of all simulations, ``contact`` (B, K) what they touch.
     """
@@ -130,7 +130,7 @@ def end(b: int, clock: Clock, bodies: Array, contact: Array) -> None:
         if contact[b, k] & int(body[ENDING_CONTACT]):
             flags[STOPPED, b] = True
         fx, fy, torque = body[FORCE_X], body[FORCE_Y], body[TORQUE]
-        # a simulation that has blown up adds nothing rather than infinity
+        # a simulation that has blown up adds nothing instead of infinity
         if math.isfinite(fx) and math.isfinite(fy) and math.isfinite(torque):
             body[IMPULSE_X] += fx * step
             body[IMPULSE_Y] += fy * step

@@ -1,1 +1,1 @@
-"""What papers plot: time series, statistics of fields, spectra, derived fields and loads along surfaces."""
+"""Measurements: time series, field statistics, spectra, derived fields and surface loads."""

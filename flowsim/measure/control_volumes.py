@@ -1,15 +1,15 @@
-"""The second measure of force and torque: the momentum balance of a control volume around each body.
+"""A second measurement of force and torque: the momentum balance of a control volume around each body.
 
-The first measure, ``body_state.force`` and ``body_state.torque``, adds up what the penalty does to the fluid under the
-body. This one never looks at the penalty: it balances the momentum in a rectangle of cells around the body with what
-crosses its edges,
+The first measurement, ``body_state.force`` and ``body_state.torque``, sums the penalty force on the fluid inside the
+body. This one does not use the penalty: it balances the momentum in a rectangle of cells around the body with the
+fluxes through its edges,
 
     F = -d/dt int u dV - oint u (u . n) dS - oint p n dS + oint nu (grad u + grad u^T) . n dS + int f dV + m_f dV/dt,
 
-f being the force per unit mass that drives the flow, and the last term the momentum of the fluid under the body (m_f
-its mass, V the velocity of its centre of mass), which belongs to the left side of the body's own equation of motion.
-The torque is the balance of angular momentum about the body's reference point, its ``center``. Fluxes are the mean of
-both ends of the step, the pressure is that of its middle.
+where f is the force per unit mass that drives the flow, and the last term is due to the momentum of the fluid inside
+the body (m_f its mass, V the velocity of its centre of mass), which belongs to the left side of the body's own equation
+of motion. The torque is the balance of angular momentum about the reference point of the body, its ``center``. Fluxes
+are averaged over both ends of the step; the pressure is that at its middle.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Cells = tuple[int, int, int, int]
 
 @dataclass
 class _Balance:
-    """What is known about one control volume at the beginning of a step."""
+    """State of one control volume at the beginning of a step."""
 
     cells: Cells
     centre: FloatArray
@@ -48,16 +48,16 @@ class ControlVolumes:
     Parameters
     ----------
     flows : State
-        Of the simulations.
+        The batch of simulations.
     margin : float
-        Distance from the body to the edges of its rectangle, in units of D; at least four cells are kept.
+        Distance from the body to the edges of its rectangle, in units of D; at least four cells.
 
     Attributes
     ----------
     force : (B, K, 2) float64
     torque : (B, K) float64
-        Of the last step, in units of rho U^2 D and rho U^2 D^2. NaN where a rectangle would cut another body, leaves
-        the box, or no step has been measured yet.
+        Force and torque in the last step, in units of rho U^2 D and rho U^2 D^2. NaN where the rectangle would cut
+        another body or leave the box, and before the first measured step.
     """
 
     def __init__(self, flows: State, margin: float = 0.25) -> None:
@@ -69,21 +69,21 @@ class ControlVolumes:
         self._begun: dict[tuple[int, int], _Balance | None] = {}
 
     def begin(self, who: NDArray[np.int64]) -> None:
-        """Look at the flow before a step of the simulations ``who``."""
+        """Compute the balances of the simulations ``who`` before a step."""
         self._flows.fill_ghosts()
         self._begun = {
             (int(b), k): self._look(int(b), k) for b in who for k in range(self.force.shape[1])
         }
 
     def end(self, who: NDArray[np.int64]) -> None:
-        """Measure the step."""
+        """Compute force and torque in the simulations ``who`` after a step."""
         self._flows.fill_ghosts()
         for b in who:
             for k in range(self.force.shape[1]):
                 self.force[b, k], self.torque[b, k] = self._measure(int(b), k)
 
     def power(self) -> FloatArray:
-        """Return the power (B, K) that the fluid gives each body, force times velocity plus torque times rotation."""
+        """Return the power (B, K) of the fluid on each body, by force and torque."""
         state = self._flows.body_state
         along = (self.force * state.velocity).sum(axis=-1)
         power: FloatArray = along + self.torque * state.angular_velocity
@@ -114,25 +114,25 @@ class ControlVolumes:
         return _Balance(cells, centre, *self._balance(b, cells, centre), inside)
 
     def _balance(self, b: int, cells: Cells, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return momentum and angular momentum in a rectangle, and what carries them out of it."""
+        """Return momentum and angular momentum in a rectangle, and their fluxes out of it."""
         flows, h = self._flows, self._flows.grid.h
         u, v = (self._around(field[b], cells) for field in (flows.u, flows.v))
         there = _within(cells, centre, h)
         return _integral(u, v, *there, h), _flux(u, v, *there, h, flows.viscosity[b])
 
     def _around(self, field: Any, cells: Cells, ghosts: int = G) -> Field:
-        """Return a field in a rectangle that is a cell wider on every side, on the host.
+        """Return a field in a rectangle that is one cell wider on every side, as a host array.
 
-        Whole fields would be many times as many bytes to copy from a GPU.
+        Copying the whole field from a GPU would transfer many times as many bytes.
         """
         i0, i1, j0, j1 = cells
         part = field[i0 - 1 : i1 + 1 + 2 * ghosts, j0 - 1 : j1 + 1 + 2 * ghosts]
         return np.ascontiguousarray(self._flows.to_host(part))
 
     def _momentum_inside(self, b: int, k: int, centre: FloatArray) -> FloatArray:
-        """Return momentum, and angular momentum about a point, of the fluid under a body.
+        """Return momentum, and angular momentum about a point, of the fluid inside a body.
 
-        It moves as the body does, and as the jets do.
+        This fluid moves with the body and with its jets.
         """
         flows, state = self._flows, self._flows.body_state
         mass, inertia = flows.displaced(b, k)
@@ -151,7 +151,7 @@ class ControlVolumes:
         return inside
 
     def _rectangle(self, b: int, k: int) -> Cells | None:
-        """Return the cells [i0, i1) x [j0, j1) around a body, or None where that cannot be a control volume."""
+        """Return the cells [i0, i1) x [j0, j1) around a body, or None if they cannot be a control volume."""
         flows, h = self._flows, self._flows.grid.h
         low, high = flows.extent(b, k)
         low, high = low - self._margin, high + self._margin
@@ -168,19 +168,19 @@ class ControlVolumes:
 
 
 def _within(cells: Cells, centre: FloatArray, h: float) -> tuple[Cells, float, float]:
-    """Return a rectangle and a point in the coordinates of what :meth:`ControlVolumes._around` returns."""
+    """Return a rectangle and a point in the coordinates of the array from :meth:`ControlVolumes._around`."""
     i0, i1, j0, j1 = cells
     return (1, i1 - i0 + 1, 1, j1 - j0 + 1), centre[0] - (i0 - 1) * h, centre[1] - (j0 - 1) * h
 
 
 @at_once
 def _integral(u: Field, v: Field, cells: Cells, x0: float, y0: float, h: float) -> FloatArray:
-    """Integrate a vector over a rectangle, and its moment about a point, from its components on the faces."""
+    """Integrate a vector, given by its components on the faces, and its moment about a point, over a rectangle."""
     i0, i1, j0, j1 = cells
     total = np.zeros(3)
     for i in range(i0, i1 + 1):
         for j in range(j0, j1 + 1):
-            # faces on the edge of the rectangle count half
+            # faces on the edge of the rectangle have half weight
             share_u = (0.5 if i in (i0, i1) else 1.0) if j < j1 else 0.0
             share_v = (0.5 if j in (j0, j1) else 1.0) if i < i1 else 0.0
             px, py = share_u * np.float64(u[i + G, j + G]), share_v * np.float64(v[i + G, j + G])
@@ -192,7 +192,7 @@ def _integral(u: Field, v: Field, cells: Cells, x0: float, y0: float, h: float) 
 
 @device_function
 def _through_face(u: Field, v: Field, k: int, m: int, h: float, nu: float) -> tuple[float, float]:
-    """Return what advection and viscous stress carry across face (k, m) of u, of momentum across and along it."""
+    """Return the fluxes of normal and tangential momentum by advection and viscosity through face (k, m) of u."""
     here, left, right = np.float64(u[k, m]), np.float64(v[k - 1, m]), np.float64(v[k, m])
     left, right = 0.5 * (left + v[k - 1, m + 1]), 0.5 * (right + v[k, m + 1])
     along, per_h = 0.5 * (left + right), nu / h
@@ -205,7 +205,7 @@ def _through_face(u: Field, v: Field, k: int, m: int, h: float, nu: float) -> tu
 def _flux(
     u: Field, v: Field, cells: Cells, x0: float, y0: float, h: float, nu: float
 ) -> FloatArray:
-    """Integrate what advection and viscous stress carry out of a rectangle."""
+    """Integrate the fluxes of momentum and angular momentum by advection and viscosity out of a rectangle."""
     i0, i1, j0, j1 = cells
     total = np.zeros(3)
     for edge, sign in ((i0, -h), (i1, h)):
@@ -223,7 +223,7 @@ def _flux(
 
 @at_once
 def _pressure(p: Field, cells: Cells, x0: float, y0: float, h: float) -> FloatArray:
-    """Integrate p n over the edges, and its moment."""
+    """Integrate p n and its moment over the edges."""
     i0, i1, j0, j1 = cells
     total = np.zeros(3)
     for j in range(j0, j1):

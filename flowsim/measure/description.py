@@ -1,4 +1,4 @@
-"""A batch of flows in words: resolution, bodies, penalty, step size, and what is too thin."""
+"""Text summary of a batch of flows: resolution, bodies, penalty, step size, and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flowsim.simulation import Simulation
 
 LEAK = 0.01
-"""Share of the flow through a body, 1 / (lambda dt), above which :func:`describe` warns."""
+"""Fraction of the flow that leaks through a body, 1 / (lambda dt), above which :func:`describe` warns."""
 
 
 def describe(flow: Simulation) -> str:

@@ -1,4 +1,4 @@
-"""Fields that follow from the velocity, at the centres of the cells, and the pressure at points."""
+"""Fields derived from the velocity at cell centres, and pressure and temperature at points."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def vorticity(flow: Arrays, which: int | slice) -> NDArray[np.floating]:
 
 
 def checked_points(points: ArrayLike) -> FloatArray:
-    """Return points of the box, (n, 2) or (B, n, 2).
+    """Return valid points of the box, (n, 2) or (B, n, 2).
 
     Raises
     ------
     ValueError
-        For another shape, and points that are NaN.
+        For a wrong shape, and points that are NaN.
     """
     places = np.asarray(points, np.float64)
     if places.shape[-1:] != (2,) or places.ndim not in (2, 3):
@@ -67,7 +67,7 @@ def sample_temperature(flow: Heated, points: ArrayLike) -> FloatArray:
 
 
 def _between_cells(flow: Arrays, field: Any, points: ArrayLike) -> FloatArray:
-    """Interpolate a field (B, nx, ny) at the centres of the cells."""
+    """Interpolate a field (B, nx, ny), given at cell centres, to points."""
     nx, ny = flow.grid.nx, flow.grid.ny
     places = checked_points(points)
     if places.ndim != 2:
@@ -86,7 +86,7 @@ def _between_cells(flow: Arrays, field: Any, points: ArrayLike) -> FloatArray:
 
 
 def divergence(flow: Arrays, b: int = 0) -> FloatArray:
-    """Return du/dx + dv/dy of one flow, as the projection makes it zero; shape (nx, ny)."""
+    """Return du/dx + dv/dy of one flow in the discretisation of the projection; shape (nx, ny)."""
     u, v = _faces(flow, b)
     return (np.diff(u[:, G:-G], axis=0) + np.diff(v[G:-G], axis=1)) / flow.grid.h
 
@@ -95,11 +95,11 @@ def q_criterion(flow: Arrays, b: int = 0) -> FloatArray:
     """Return Q of one flow; shape (nx, ny), positive where rotation outweighs strain.
 
     Q = (|W|^2 - |S|^2) / 2, with S and W the symmetric and the antisymmetric part of the velocity gradient (Hunt, Wray
-    and Moin 1988). In two dimensions without divergence it is du/dx dv/dy - du/dy dv/dx.
+    and Moin 1988). For two-dimensional flow without divergence it is du/dx dv/dy - du/dy dv/dx.
     """
     (u, v), h = _faces(flow, b), flow.grid.h
     along_x, along_y = np.diff(u[:, G:-G], axis=0) / h, np.diff(v[G:-G], axis=1) / h
-    # differences across live at the corners of the cells
+    # cross differences are defined at the cell corners
     u_across = _mean_of_corners(np.diff(u[:, G - 1 : 1 - G], axis=1) / h)
     v_across = _mean_of_corners(np.diff(v[G - 1 : 1 - G], axis=0) / h)
     return -0.5 * (along_x**2 + along_y**2) - u_across * v_across
@@ -108,8 +108,8 @@ def q_criterion(flow: Arrays, b: int = 0) -> FloatArray:
 def streamfunction(flow: Arrays, b: int = 0) -> FloatArray:
     """Return psi of one flow with u = dpsi/dy and v = -dpsi/dx, zero in the lower left corner of the box; (nx, ny).
 
-    The sum of what flows through faces, exact at the corners of cells; a cell has the mean of its four. Under a moving
-    body it is that of the body's motion.
+    It is the sum of the fluxes through faces, exact at cell corners; the value of a cell is the mean of its corners.
+    Inside a moving body it is that of the body's motion.
     """
     u, v = _faces(flow, b)
     across, upwards = v[G:-G, 0], u[:, G:-G]
@@ -119,7 +119,7 @@ def streamfunction(flow: Arrays, b: int = 0) -> FloatArray:
 
 
 def _faces(flow: Arrays, b: int) -> tuple[FloatArray, FloatArray]:
-    """Return u (nx + 1, ny + 2 G) on faces between and beside cells along x, and v (nx + 2 G, ny + 1) likewise."""
+    """Return u on all faces of the cells along x, (nx + 1, ny + 2 G), and v along y, (nx + 2 G, ny + 1)."""
     flow.fill_ghosts()
     nx, ny = flow.grid.nx, flow.grid.ny
     u, v = (flow.to_host(field[b]).astype(np.float64) for field in (flow.u, flow.v))

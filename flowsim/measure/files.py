@@ -1,4 +1,4 @@
-"""Files of measurements: NumPy's, and NetCDF by xarray."""
+"""Files of measurements: NumPy, and NetCDF by xarray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING = "xarray and h5netcdf write NetCDF: install flowsim-rl[xarray]"
 
 
 def require_xarray() -> None:
-    """Raise RuntimeError, with a word about it, where xarray and h5netcdf are not installed."""
+    """Raise RuntimeError if xarray and h5netcdf are not installed."""
     try:
         import h5netcdf  # noqa: F401
         import xarray  # noqa: F401
@@ -30,12 +30,12 @@ def to_dataset(
     dimensions: Mapping[str, Sequence[str]],
     coordinates: Mapping[str, NDArray[Any]] | None = None,
 ) -> xarray.Dataset:
-    """Return arrays with names for their dimensions as a dataset.
+    """Return arrays with named dimensions as a dataset.
 
     Raises
     ------
     RuntimeError
-        Where xarray is not installed.
+        If xarray is not installed.
     """
     require_xarray()
     import xarray
@@ -50,14 +50,14 @@ def save_arrays(
     dataset: Callable[[], xarray.Dataset],
     also: Sequence[str] = (),
 ) -> Path:
-    """Write arrays as ``.npz`` or, by xarray, as ``.nc``; the file is there only when it is whole.
+    """Write arrays atomically as ``.npz`` or, by xarray, as ``.nc``.
 
     Raises
     ------
     ValueError
-        For another ending; ``also`` are those that the caller takes.
+        For another suffix; ``also`` are suffixes that the caller handles.
     RuntimeError
-        For ``.nc`` where xarray or h5netcdf is not installed.
+        For ``.nc`` if xarray or h5netcdf is not installed.
     """
     from flowsim.io import write_whole
 

@@ -1,4 +1,4 @@
-"""How much heat passes: fluxes of temperature through sides, and Nusselt numbers."""
+"""Heat transfer: temperature fluxes through sides, and Nusselt numbers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ OPPOSITE = {"left": "right", "right": "left", "bottom": "top", "top": "bottom"}
 
 
 def side_heat_flux(flow: State, side: str) -> FloatArray:
-    """Return the flux of temperature that diffuses into the box along a side, kappa dT/dn, n outwards; (B, n).
+    """Return the diffusive temperature flux into the box along a side, kappa dT/dn with n outwards; shape (B, n).
 
-    It is the flux that the solver counts, so that in a steady flow in a closed box the fluxes of all sides add up to
-    zero to round-off. In units of U times that of temperature.
+    It is the flux of the solver, so in a steady flow in a closed box the fluxes of all sides add up to zero within
+    round-off. Its unit is U times that of temperature.
 
     Raises
     ------
     ValueError
-        For a periodic side, and a flow without a temperature.
+        For a periodic side, or a flow without a temperature.
     """
     number = _number(flow, side)
     step.fill_temperature(flow._device_state, flow._device_state.everyone)
@@ -42,13 +42,13 @@ def side_heat_flux(flow: State, side: str) -> FloatArray:
 def nusselt_number(flow: State, side: str) -> FloatArray:
     """Return the Nusselt number of a side, the mean flux through it over that of conduction; shape (B,).
 
-    Conduction is between the mean temperatures of this side and the opposite one, both given, over their distance.
-    In steady convection between walls both sides have the same.
+    The flux of conduction is that between the mean prescribed temperatures of this side and the opposite one. In steady
+    convection between walls both sides have the same Nusselt number.
 
     Raises
     ------
     ValueError
-        For sides that have no given or the same temperature, and a flow without a temperature.
+        For sides without a prescribed temperature or with equal ones, or a flow without a temperature.
     """
     conducted = conduction(flow, side)
     return np.asarray(side_heat_flux(flow, side).mean(axis=1) / conducted)
@@ -57,13 +57,13 @@ def nusselt_number(flow: State, side: str) -> FloatArray:
 def volume_nusselt_number(flow: State, side: str) -> FloatArray:
     """Return the Nusselt number of the volume between a side and the opposite one; shape (B,).
 
-    1 + <u_n T> / conduction, u_n being the velocity away from ``side``, averaged over the box: in the mean over time
-    the one of both sides. It is steadier than theirs.
+    It is 1 + <u_n T> / conduction, averaged over the box, where u_n is the velocity away from ``side``. Its mean over
+    time equals that of both sides, but it fluctuates less.
 
     Raises
     ------
     ValueError
-        As of :func:`nusselt_number`.
+        As for :func:`nusselt_number`.
     """
     return np.asarray(nusselt_profile(flow, side).mean(axis=1))
 
@@ -71,12 +71,12 @@ def volume_nusselt_number(flow: State, side: str) -> FloatArray:
 def nusselt_profile(flow: State, side: str) -> FloatArray:
     """Return the Nusselt number of each line of cells from a side to the opposite one; shape (B, n).
 
-    1 + <u_n T> / conduction along the line; their mean is :func:`volume_nusselt_number`.
+    It is 1 + <u_n T> / conduction along the line; the mean of all lines is :func:`volume_nusselt_number`.
 
     Raises
     ------
     ValueError
-        As of :func:`nusselt_number`.
+        As for :func:`nusselt_number`.
     """
     conducted, number = conduction(flow, side), _number(flow, side)
     flow.fill_ghosts()
@@ -88,10 +88,10 @@ def nusselt_profile(flow: State, side: str) -> FloatArray:
     n = t.shape[1] - 2 * G
     t = t[:, :, G:-G].astype(np.float64)
     faces = normal[:, G : G + n + 1, G:-G].astype(np.float64)
-    # contiguous, so that sums are the same in a batch of any size
+    # contiguous, so that sums do not depend on the size of the batch
     faces, t = np.ascontiguousarray(faces), np.ascontiguousarray(t)
     carried = faces * 0.5 * (t[:, G - 1 : G + n] + t[:, G : G + n + 1])
-    # those on the two sides count half
+    # the faces on the two sides have half weight
     total = carried.sum(axis=1) - 0.5 * (carried[:, 0] + carried[:, -1])
     sign = 1.0 if number % 2 == 0 else -1.0
     return np.asarray(1.0 + sign * total / n / conducted[:, None])
@@ -104,16 +104,18 @@ def _number(flow: State, side: str) -> int:
 
 
 def conduction(flow: State, side: str) -> FloatArray:
-    """Return the flux (B,) of conduction from a side to the opposite one, with the temperatures that they have now."""
+    """Return the conductive flux (B,) from a side to the opposite one, at their current temperatures."""
     number = _number(flow, side)
     kinds = flow.to_host(flow._needs_heat().kinds)
     other = OPPOSITE[side]
     if not kinds[number] == kinds[SIDE_NAMES.index(other)] == GIVEN:
         raise ValueError(
-            f"side = {side!r}: a Nusselt number is of two opposite sides whose temperatures are given"
+            f"side = {side!r}: a Nusselt number needs two opposite sides with given temperatures"
         )
     one, two = (flow.side_temperature(name).mean(axis=1) for name in (side, other))
     if (one == two).any():
-        raise ValueError(f"side = {side!r}: the {other} side is as warm, so nothing is conducted")
+        raise ValueError(
+            f"side = {side!r}: the {other} side has the same temperature, so no heat is conducted"
+        )
     length = flow.grid.size[0 if normal_to_x(number) else 1]
     return np.asarray(flow.diffusivity * (one - two) / length)

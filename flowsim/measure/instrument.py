@@ -1,4 +1,4 @@
-"""What measures a simulation while it advances, without a change of any step."""
+"""Instruments that measure a simulation while it advances, without changing its steps."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ FloatArray = NDArray[np.float64]
 
 
 class Instrument:
-    """Measures every flow of a batch at times or steps of its own, from the moment on that it is made.
+    """Base class of instruments, which measure every flow of a batch at given times or steps from their creation on.
 
-    A flow is measured after the first step that ends at or after the time that is due: no step is shortened for it, and
-    a simulation goes the same way bit for bit whether it is measured or not. As a context it stops at its end.
+    A flow is measured after the first step that ends at or after the due time. No step is shortened for it, and results
+    are bit for bit the same with and without instruments. Used as a context manager, an instrument stops at the end.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class Instrument:
     every : float, optional
         Time between two measurements, in units of D/U.
     steps : int, optional
-        Or steps between two; 1 unless either is given.
+        Alternatively, number of steps between two measurements; 1 unless either is given.
     start : float, optional
-        Time from which on; now unless given.
+        Time at which to start; now unless given.
     pauses : bool
-        Whether a flow that is to be measured waits until the host has done it.
+        Whether a flow that is due pauses until the host has measured it.
 
     Raises
     ------
@@ -83,15 +83,15 @@ class Instrument:
         flow.instruments.append(self)
 
     def look(self, active: Array) -> None:
-        """Call the sweeps that see what is due at the end of a step."""
+        """Call the sweeps that find the flows that are due at the end of a step."""
         s = self._flow._device_state
         s.sweeps.look(active, s.clock, s.fields, self._schedule, self._reference, self._pauses)
 
     def collect(self) -> None:
-        """Take what was measured over to the host; the simulation does so before anything gets lost."""
+        """Copy the measurements to the host; the simulation calls this before any are overwritten."""
 
     def _take_ready(self) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
-        """Return which flows wait, the time since the last measurement of each, and its reference pressure."""
+        """Return the flows that are due, the time since their last measurement, and their reference pressure."""
         schedule = self._flow.to_host(self._schedule)
         ready = np.flatnonzero(schedule[:, READY] > 0)
         found = ready, schedule[ready, READY].copy(), schedule[ready, REFERENCE].copy()
@@ -100,16 +100,16 @@ class Instrument:
         return found
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return a copy of all that its future depends on, and of what it has measured."""
+        """Return a copy of the complete state, including the measurements."""
         self.collect()
         return {"schedule": self._flow.to_host(self._schedule).copy()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on with what :meth:`get_state` returned, of an instrument that measures the same (:meth:`fits`)."""
+        """Continue from a state of :meth:`get_state`, of a compatible instrument (:meth:`fits`)."""
         self._schedule[:] = self._flow._device.array(state["schedule"])
 
     def fits(self, state: dict[str, NDArray[Any]]) -> bool:
-        """Return whether a state is of an instrument that measures the same, as often."""
+        """Return whether a state is of an instrument with the same measurements and schedule."""
         own = self.get_state()
         if own.keys() != state.keys() or own["schedule"].shape != state["schedule"].shape:
             return False
@@ -117,7 +117,7 @@ class Instrument:
         return bool((own["schedule"][:, often] == state["schedule"][:, often]).all())
 
     def stop(self) -> None:
-        """Measure no longer; what was measured stays."""
+        """Stop measuring; the measurements are kept."""
         self.collect()
         if self in self._flow.instruments:
             self._flow.instruments.remove(self)

@@ -1,4 +1,4 @@
-"""Time series of a simulation: loads and motion of its bodies, what passes at probes, heat through its sides."""
+"""Time series of a simulation: loads and motion of bodies, probes, and heat fluxes through sides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 ROOM = 512
-"""Rows of each flow that are kept where the simulation runs before the host takes them."""
+"""Rows of each flow that the device buffers before they are copied to the host."""
 OF_A_FLOW = ("time", "dt", "step", "interval")
 OF_A_BODY = (
     *("x", "y", "angle", "velocity_x", "velocity_y", "angular_velocity"),
@@ -38,7 +38,7 @@ OF_A_BODY = (
     *("mean_force_x", "mean_force_y", "mean_torque", "mean_power"),
 )
 OF_A_PROBE = ("velocity_x", "velocity_y", "pressure")
-"""Names of the columns of a CSV file; those of bodies and probes with ``body0_`` or ``probe0_`` before."""
+"""Names of the columns of a CSV file; those of bodies and probes have a prefix such as ``body0_`` or ``probe0_``."""
 DIMENSIONS = {
     "flow": (),
     "body": ("body",),
@@ -46,11 +46,11 @@ DIMENSIONS = {
     "side": ("side",),
     "heat": ("probe",),
 }
-"""Of the kinds of columns."""
+"""Dimensions of each kind of columns."""
 
 
 class _Section(NamedTuple):
-    """Columns of a row: from which on, how many bodies, probes or sides they are of, and how many each has."""
+    """Columns of a row: first column, number of bodies, probes or sides, and columns of each."""
 
     start: int
     number: int
@@ -58,7 +58,7 @@ class _Section(NamedTuple):
 
 
 class _Columns:
-    """Some columns of a recorder, as an array (B, n, ...)."""
+    """Descriptor that returns columns of a recorder as an array (B, n, ...)."""
 
     def __init__(self, kind: str, first: int, count: int = 1) -> None:
         self.kind, self.first, self.count = kind, first, count
@@ -69,52 +69,53 @@ class _Columns:
 
 
 class Recorder(Instrument):
-    """Records what happens to the bodies and at probes, in every step or at an interval, from now on.
+    """Records bodies and probes from its creation on, in every step or at an interval.
 
-    Rows are written where the simulation runs, without a return to Python, so that recording costs next to nothing on
-    the CPU and on a GPU.
+    Compiled code writes the rows where the simulation runs, so recording costs next to nothing on the CPU and on a GPU.
 
     Parameters
     ----------
     flow : Simulation
     every : float, optional
-        Time between two rows, in units of D/U: a row is of the first step that ends at or after that time.
+        Time between two rows, in units of D/U. A row belongs to the first step that ends at or after its due time.
     steps : int, optional
-        Or steps between two rows; every step unless either is given.
+        Alternatively, number of steps between two rows; every step unless either is given.
     start : float, optional
-        Time from which on; now unless given.
+        Time at which to start; now unless given.
     probes : (P, 2), optional
         Points of the box at which velocity and pressure are recorded.
 
     Attributes
     ----------
     time, dt, step, interval : (B, n)
-        Of each row: time, size and number of its step, and the time since the row before.
+        Time, size and number of the step of each row, and the time since the previous row.
     position, velocity : (B, n, K, 2)
-        Of the reference points of the bodies.
+        Position and velocity of the reference points of the bodies.
     angle, angular_velocity : (B, n, K)
     force : (B, n, K, 2)
     torque, power : (B, n, K)
-        What the fluid did to the bodies in that step, in units of rho U^2 D, rho U^2 D^2 and rho U^3 D.
+        Force, torque and power of the fluid on the bodies in that step, in units of rho U^2 D, rho U^2 D^2 and
+        rho U^3 D.
     mean_force, mean_torque, mean_power
-        Of the same shapes: the means over all steps since the row before, each with the weight of its size.
+        Means over all steps since the previous row, weighted by the step size; same shapes.
     probe_velocity : (B, n, P, 2)
-        By linear interpolation between faces.
+        Velocity at the probes, by linear interpolation between faces.
     probe_pressure : (B, n, P)
-        Over the static pressure of the stream (:func:`flowsim.measure.surface.stream_pressure`).
+        Pressure at the probes relative to the static pressure of the stream
+        (:func:`flowsim.measure.surface.stream_pressure`).
     probe_temperature : (B, n, P)
-        Of a flow with a temperature.
+        Temperature at the probes, for a flow with a temperature.
     heat_flux : (B, n, 4)
-        Likewise, the mean flux of temperature that diffuses into the box through the left, right, bottom and top side,
-        in units of U times that of temperature; NaN through periodic ones.
+        For a flow with a temperature: mean diffusive temperature flux into the box through the left, right, bottom and
+        top side, in units of U times that of temperature; NaN for periodic sides.
     probes : (P, 2)
 
-    Flows of a batch that have fewer rows than others end with NaN.
+    Flows with fewer rows than others of the batch are padded with NaN.
 
     Raises
     ------
     ValueError
-        For probes outside the box, and as :class:`flowsim.measure.instrument.Instrument`.
+        For probes outside the box, and as for :class:`flowsim.measure.instrument.Instrument`.
     """
 
     time, dt, step, interval = (_Columns("flow", n) for n in range(4))
@@ -149,11 +150,11 @@ class Recorder(Instrument):
         super().__init__(flow, every=every, steps=steps, start=start)
 
     def look(self, active: Any) -> None:
-        """See what is due at the end of a step, and write rows."""
+        """Call the sweeps that write rows for the flows that are due at the end of a step."""
         super().look(active)
         s = self._flow._device_state
         if len(self.probes):
-            fill_ghosts(s)  # of all: one that has come to its end is measured, too
+            fill_ghosts(s)  # of all flows: those that have reached their end are measured as well
         if s.heat is not None:
             fill_temperature(s, s.everyone)
             own = s.clock, s.heat.temperature, s.box, self._schedule, self._log
@@ -161,7 +162,7 @@ class Recorder(Instrument):
         s.sweeps.record(active, s.clock, s.fields, s.bodies, s.box.h, self._schedule, self._log)
 
     def collect(self) -> None:
-        """Take the rows over to the host."""
+        """Copy the rows to the host."""
         counts = self._flow.to_host(self._log.count)
         if counts.any():
             rows = self._flow.to_host(self._log.rows[:, : int(counts.max())])
@@ -170,13 +171,13 @@ class Recorder(Instrument):
             self._log.count[:] = 0
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return a copy of all that its future depends on, and all rows."""
+        """Return a copy of the complete state, including all rows."""
         rows = {f"rows{b}": self.rows(b) for b in range(self._flow.batch)}
         sums = self._flow.to_host(self._log.sums).copy()
         return super().get_state() | {"sums": sums, "probes": self.probes} | rows
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on with the rows of another recorder."""
+        """Continue from the state of another recorder."""
         super().set_state(state)
         self.clear()
         self._log.sums[:] = self._flow._device.array(state["sums"])
@@ -210,12 +211,12 @@ class Recorder(Instrument):
         ]
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Delete all rows."""
         self.collect()
         self._parts = [[] for _ in self._parts]
 
     def _part(self, kind: str, first: int, count: int) -> FloatArray:
-        """Return columns of the flow, of all bodies or of all probes, padded with NaN to the most rows of a flow."""
+        """Return columns of one kind for all flows, padded with NaN to the largest number of rows."""
         if kind in ("side", "heat"):
             self._flow._needs_heat()
         series = [self.rows(b) for b in range(self._flow.batch)]
@@ -228,10 +229,10 @@ class Recorder(Instrument):
         each = each[..., first] if count == 1 else each[..., first : first + count]
         return each[..., 0] if kind == "flow" else each
 
-    # --- what papers plot --------------------------------------------------------------------------------------------
+    # --- derived numbers and files -----------------------------------------------------------------------------------
 
     def strouhal_number(self, body: int = 0, *, after: float = 0.0) -> FloatArray:
-        """Return the frequency at which the flow sheds from a body, by the spectrum of its lift; shape (B,).
+        """Return the vortex shedding frequency of a body from the spectrum of its lift; shape (B,).
 
         Lift is the force across the stream; with D = U = 1 its frequency is the Strouhal number f D / U
         (:func:`flowsim.measure.spectra.strouhal_number`).
@@ -240,12 +241,12 @@ class Recorder(Instrument):
         ----------
         body : int
         after : float
-            Time from which on rows count.
+            Time from which rows are used.
 
         Raises
         ------
         ValueError
-            For a record that is too short for a frequency, or without any.
+            For a record that is too short for a frequency, or does not oscillate.
         """
         stream = self._flow.stream
         across = int(abs(stream[0]) >= abs(stream[1]))
@@ -258,18 +259,18 @@ class Recorder(Instrument):
     def nusselt_number(self, side: str) -> FloatArray:
         """Return the Nusselt number of a side in every row, :attr:`heat_flux` over that of conduction; shape (B, n).
 
-        Conduction is as of :func:`flowsim.nusselt_number`, with the temperatures that the sides have now.
+        The flux of conduction is as in :func:`flowsim.nusselt_number`, with the current temperatures of the sides.
 
         Raises
         ------
         ValueError
-            As of :func:`flowsim.nusselt_number`.
+            As for :func:`flowsim.nusselt_number`.
         """
         conducted = conduction(self._flow, side)
         return np.asarray(self.heat_flux[..., SIDE_NAMES.index(side)] / conducted[:, None])
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Return all series by their names, with ``probes``."""
+        """Return all series by name, and ``probes``."""
         shown = [
             name
             for name, it in vars(Recorder).items()
@@ -283,7 +284,7 @@ class Recorder(Instrument):
         Raises
         ------
         RuntimeError
-            Where xarray is not installed.
+            If xarray is not installed.
         """
         dimensions = {
             name: ("flow", "row", *DIMENSIONS[it.kind], *(("axis",) if it.count > 1 else ()))
@@ -293,20 +294,20 @@ class Recorder(Instrument):
         return to_dataset(self.arrays(), dimensions | {"probes": ("probe", "axis")})
 
     def save(self, path: str | Path) -> Path:
-        """Write all rows to a file, which is there only when it is whole.
+        """Write all rows to a file, atomically.
 
         Parameters
         ----------
         path
-            ``.npz``: the arrays by their names. ``.csv``: a line a row, with a column ``flow`` if there are several.
+            ``.npz``: the arrays by name. ``.csv``: one line per row, with a column ``flow`` if there are several flows.
             ``.nc``: NetCDF, by xarray.
 
         Raises
         ------
         ValueError
-            For another ending.
+            For another suffix.
         RuntimeError
-            For ``.nc`` where xarray or h5netcdf is not installed.
+            For ``.nc`` if xarray or h5netcdf is not installed.
         """
         path = Path(path)
         if path.suffix == ".csv":
@@ -327,7 +328,7 @@ class Recorder(Instrument):
 
 
 def _sections(bodies: int, probes: int, heated: bool) -> tuple[dict[str, _Section], int]:
-    """Return where in a row each kind of columns is, and how many columns there are."""
+    """Return the section of a row for each kind of columns, and the total number of columns."""
     parts = {
         "flow": (1, FLOW_COLUMNS),
         "body": (bodies, BODY_COLUMNS),

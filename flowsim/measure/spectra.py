@@ -1,8 +1,8 @@
 """Spectra of time series, and the frequency of their strongest oscillation.
 
-Steps have sizes of their own, so that series are interpolated to equal steps by a cubic spline first. A spectrum has a
-window (Hann's unless told otherwise), without which an oscillation leaks into all frequencies, and its peak is found
-between two of its frequencies by a parabola through the logarithms of the three largest values.
+Step sizes vary, so series are first interpolated to equal steps by a cubic spline. Spectra use a window (Hann by
+default), without which an oscillation leaks into all frequencies. The peak is located between the discrete frequencies
+by a parabola through the logarithms of the largest value and its two neighbours.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from scipy.interpolate import CubicSpline
 FloatArray = NDArray[np.float64]
 
 FEWEST_PERIODS = 2.0
-"""Periods that a series must hold for its frequency to be told."""
+"""Smallest number of periods in a series whose frequency is computed."""
 PADDING = 4
-"""A spectrum has so many frequencies for each that the series could tell apart."""
+"""Zero padding: number of frequencies in a spectrum for each that the series can resolve."""
 
 
 def equal_steps(
@@ -27,9 +27,9 @@ def equal_steps(
     Parameters
     ----------
     time, values : (n,)
-        Times that grow; entries that are not finite are left out.
+        Increasing times, and values; entries that are not finite are left out.
     step : float, optional
-        Their mean step unless given.
+        Size of the equal steps; the mean step of the series unless given.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def equal_steps(
     Raises
     ------
     ValueError
-        For fewer than four entries, or times that do not grow.
+        For fewer than four entries, or times that do not increase.
     """
     t, x = np.asarray(time, np.float64), np.asarray(values, np.float64)
     if t.ndim != 1 or t.shape != x.shape:
@@ -60,35 +60,38 @@ def equal_steps(
 def power_spectrum(
     time: ArrayLike, values: ArrayLike, *, segments: int = 1, window: str = "hann"
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the power spectral density of the fluctuation of a series, by Welch's method.
+    """Return the power spectral density of the fluctuations of a series, by Welch's method.
 
     Parameters
     ----------
     time, values : (n,)
-        In any steps, which may differ.
+        Times and values of the series; steps may vary.
     segments : int
-        Overlapping by half, whose spectra are averaged: more are smoother, and tell frequencies less well apart.
+        Number of segments, overlapping by half, whose spectra are averaged: more segments give a smoother spectrum with
+        a lower frequency resolution.
     window : str
-        Of :func:`scipy.signal.get_window`.
+        Name of a window of :func:`scipy.signal.get_window`.
 
     Returns
     -------
     frequency : (m,)
-        In units of U/D.
+        Frequencies, in units of U/D.
     power : (m,)
-        Its integral over the frequency is the variance of the series.
+        Power spectral density; its integral over the frequency is the variance of the series.
 
     Raises
     ------
     ValueError
-        As :func:`equal_steps`, and for more segments than the series has values for.
+        As for :func:`equal_steps`, or for too many segments for the length of the series.
     """
-    from scipy import signal  # takes half a second, which every import of flowsim would
+    from scipy import signal  # takes half a second, so it is not imported with flowsim
 
     even, x = equal_steps(time, values)
     length = 2 * len(even) // (segments + 1) if segments > 0 else 0
     if length < 4:
-        raise ValueError(f"segments = {segments!r}: {len(even)} values cannot be cut into so many")
+        raise ValueError(
+            f"segments = {segments!r}: {len(even)} values cannot be divided into so many"
+        )
     frequency, power = signal.welch(
         x - x.mean(),
         fs=1.0 / (even[1] - even[0]),
@@ -106,14 +109,14 @@ def dominant_frequency(time: ArrayLike, values: ArrayLike, *, window: str = "han
     Raises
     ------
     ValueError
-        As :func:`power_spectrum`; for a series that does not oscillate, or holds fewer than two periods.
+        As for :func:`power_spectrum`, or for a series that is constant or contains fewer than two periods.
     """
     t, x = (np.asarray(series, np.float64) for series in (time, values))
     frequency, power = power_spectrum(t, x, window=window)
     known = np.isfinite(t) & np.isfinite(x)
     t, x = t[known], x[known]
     if np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())):
-        raise ValueError("the series is constant, so that it has no frequency")
+        raise ValueError("the series is constant and has no frequency")
     at = int(power[1:-1].argmax()) + 1
     low, peak, high = np.log(np.maximum(power[at - 1 : at + 2], 1e-300))
     shift = 0.5 * (low - high) / (low - 2 * peak + high)
@@ -121,8 +124,8 @@ def dominant_frequency(time: ArrayLike, values: ArrayLike, *, window: str = "han
     duration = float(t[-1] - t[0])
     if found * duration < FEWEST_PERIODS:
         raise ValueError(
-            f"the series of {duration:.3g} D/U holds {found * duration:.2g} periods of its strongest oscillation, "
-            f"and must hold {FEWEST_PERIODS:g}"
+            f"the series of {duration:.3g} D/U holds {found * duration:.2g} periods of its strongest oscillation, but "
+            f"needs at least {FEWEST_PERIODS:g}"
         )
     return found
 
@@ -130,11 +133,11 @@ def dominant_frequency(time: ArrayLike, values: ArrayLike, *, window: str = "han
 def strouhal_number(
     time: ArrayLike, lift: ArrayLike, *, length: float = 1.0, speed: float = 1.0
 ) -> float:
-    """Return f D / U of the strongest oscillation of a force: its frequency where D = U = 1.
+    """Return the Strouhal number f D / U of the strongest oscillation of a force; its frequency for D = U = 1.
 
     Raises
     ------
     ValueError
-        As :func:`dominant_frequency`.
+        As for :func:`dominant_frequency`.
     """
     return dominant_frequency(time, lift) * length / speed

@@ -1,4 +1,4 @@
-"""Means, root mean squares and covariances of the fields of a flow that advances."""
+"""Time averages, root mean squares and covariances of the fields of a flow."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1))
-"""Of u, v and p, whose covariances are kept."""
+"""Pairs of u, v and p (0, 1, 2) whose covariances are computed."""
 HEAT_PAIRS = ((3, 3), (0, 3), (1, 3))
-"""Those with the temperature, where there is one."""
+"""Additional pairs with the temperature (3), if there is one."""
 
 
 class FieldStatistics(Instrument):
-    """Mean and covariances of velocity and pressure at the cell centres, from now on.
+    """Means and covariances of velocity and pressure at the cell centres, from its creation on.
 
-    Each measurement has the weight of the time since the one before. Sums are those of Welford (1962), in double
-    precision: small fluctuations on a large mean are not lost.
+    Each measurement is weighted by the time since the previous one. Sums use the method of Welford (1962) in double
+    precision, so small fluctuations about a large mean are not lost.
 
     Parameters
     ----------
     flow : Simulation
     every : float
-        Time between two measurements, in units of D/U. Twenty in each period of an oscillation are enough.
+        Time between two measurements, in units of D/U. Twenty per period of an oscillation are enough.
     start : float, optional
-        Time from which on; now unless given.
+        Time at which to start; now unless given.
 
     Attributes
     ----------
     duration : (B,)
-        Time over which the statistics are, in units of D/U.
+        Averaging time, in units of D/U.
     samples : (B,)
-        How many measurements.
+        Number of measurements.
     mean_velocity : (B, nx, ny, 2)
     mean_pressure : (B, nx, ny)
-        Over the static pressure of the stream at each time (:func:`flowsim.measure.surface.stream_pressure`).
+        Relative to the static pressure of the stream at each time
+        (:func:`flowsim.measure.surface.stream_pressure`).
     rms_velocity : (B, nx, ny, 2)
     rms_pressure : (B, nx, ny)
-        Of the fluctuations about the mean.
+        Root mean square of the fluctuations about the mean.
     covariance : (B, nx, ny, 2, 2)
-        <u_i' u_j'>, the Reynolds stresses over -rho; half of their trace is the kinetic energy of the fluctuations.
+        <u_i' u_j'>, the Reynolds stresses over -rho; half the trace is the kinetic energy of the fluctuations.
     mean_temperature, rms_temperature : (B, nx, ny)
     heat_covariance : (B, nx, ny, 2)
-        Of a flow with a temperature; the last one is <u_i' T'>.
+        For a flow with a temperature; ``heat_covariance`` is <u_i' T'>.
 
-    Fields of a flow without a measurement are NaN.
+    Fields of flows without a measurement are NaN.
 
     Raises
     ------
     ValueError
-        As :class:`flowsim.measure.instrument.Instrument`.
+        As for :class:`flowsim.measure.instrument.Instrument`.
     """
 
     def __init__(self, flow: Simulation, *, every: float = 0.1, start: float | None = None) -> None:
@@ -74,7 +75,7 @@ class FieldStatistics(Instrument):
         super().__init__(flow, every=every, start=start, pauses=True)
 
     def collect(self) -> None:
-        """Add the fields of the flows that wait."""
+        """Add the fields of the flows that are due."""
         ready, weight, reference = self._take_ready()
         if not len(ready):
             return
@@ -85,7 +86,7 @@ class FieldStatistics(Instrument):
             self._add(b, w / self.duration[b], w, level)
 
     def _add(self, b: int, share: float, weight: float, level: float) -> None:
-        """Add the fields of flow b, with a weight that is this share of all."""
+        """Add the fields of flow b with a weight, which is this share of the total weight."""
         flow, (nx, ny) = self._flow, (self._flow.grid.nx, self._flow.grid.ny)
         u, v = flow.u[b], flow.v[b]
         x, y = slice(G, G + nx), slice(G, G + ny)
@@ -103,20 +104,20 @@ class FieldStatistics(Instrument):
             product[b] += (weight * (1.0 - share)) * (away[i] * away[j])
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Return a copy of all that its future depends on: the sums of all fields."""
+        """Return a copy of the complete state, with the sums of all fields."""
         state, to_host = super().get_state(), self._flow.to_host
         sums = {"mean": to_host(self._mean).copy(), "products": to_host(self._products).copy()}
         return state | sums | {"duration": self.duration.copy(), "samples": self.samples.copy()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go on with the sums of others."""
+        """Continue from the sums of other statistics."""
         super().set_state(state)
         array = self._flow._device.array
         self._mean[:], self._products[:] = array(state["mean"]), array(state["products"])
         self.duration[:], self.samples[:] = state["duration"], state["samples"]
 
     def fits(self, state: dict[str, NDArray[Any]]) -> bool:
-        """Return whether a state is of the statistics of the same cells."""
+        """Return whether a state is of statistics on the same grid."""
         return super().fits(state) and state["mean"].shape == self._mean.shape
 
     def _host(self, array: FloatArray, scaled: bool) -> FloatArray:
@@ -132,22 +133,22 @@ class FieldStatistics(Instrument):
 
     @property
     def mean_pressure(self) -> FloatArray:
-        """Mean pressure over that of the stream; shape (B, nx, ny)."""
+        """Mean pressure relative to that of the stream; shape (B, nx, ny)."""
         return self._host(self._mean[2], False)
 
     @property
     def rms_velocity(self) -> FloatArray:
-        """Root mean square of the fluctuations of both components; shape (B, nx, ny, 2)."""
+        """Root mean square of the fluctuations of both velocity components; shape (B, nx, ny, 2)."""
         return np.sqrt(np.stack([self._host(self._products[n], True) for n in (0, 1)], axis=-1))
 
     @property
     def rms_pressure(self) -> FloatArray:
-        """Root mean square of the fluctuation of the pressure; shape (B, nx, ny)."""
+        """Root mean square of the pressure fluctuations; shape (B, nx, ny)."""
         return np.sqrt(self._host(self._products[2], True))
 
     @property
     def covariance(self) -> FloatArray:
-        """Covariances of the components of the velocity; shape (B, nx, ny, 2, 2)."""
+        """Covariances of the velocity components; shape (B, nx, ny, 2, 2)."""
         uu, vv, _, uv = (self._host(product, True) for product in self._products[: len(PAIRS)])
         return np.stack([np.stack([uu, uv], axis=-1), np.stack([uv, vv], axis=-1)], axis=-1)
 
@@ -159,7 +160,7 @@ class FieldStatistics(Instrument):
 
     @property
     def rms_temperature(self) -> FloatArray:
-        """Root mean square of the fluctuation of the temperature; shape (B, nx, ny)."""
+        """Root mean square of the temperature fluctuations; shape (B, nx, ny)."""
         self._flow._needs_heat()
         return np.sqrt(self._host(self._products[len(PAIRS)], True))
 
@@ -171,7 +172,7 @@ class FieldStatistics(Instrument):
         return np.stack([self._host(product, True) for product in along], axis=-1)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return all fields by their names, with ``duration`` and ``samples``."""
+        """Return all fields by name, and ``duration`` and ``samples``."""
         names = (
             "mean_velocity", "mean_pressure", "rms_velocity", "rms_pressure", "covariance", "duration", "samples",
             *(() if self._flow.heat is None else ("mean_temperature", "rms_temperature", "heat_covariance")),
@@ -179,12 +180,12 @@ class FieldStatistics(Instrument):
         return {name: getattr(self, name) for name in names}
 
     def to_xarray(self) -> xarray.Dataset:
-        """Return all fields as a dataset with the dimensions flow, x, y and axis, x and y with their coordinates.
+        """Return all fields as a dataset with the dimensions flow, x, y and axis, and coordinates along x and y.
 
         Raises
         ------
         RuntimeError
-            Where xarray is not installed.
+            If xarray is not installed.
         """
         grid, field = self._flow.grid, ("flow", "x", "y")
         dimensions = {
@@ -206,13 +207,13 @@ class FieldStatistics(Instrument):
         return to_dataset(self.arrays(), dimensions, places)
 
     def save(self, path: str | Path) -> Path:
-        """Write all fields to a file, ``.npz`` or, by xarray, ``.nc``; it is there only when it is whole.
+        """Write all fields to a file, ``.npz`` or, by xarray, ``.nc``, atomically.
 
         Raises
         ------
         ValueError
-            For another ending.
+            For another suffix.
         RuntimeError
-            For ``.nc`` where xarray or h5netcdf is not installed.
+            For ``.nc`` if xarray or h5netcdf is not installed.
         """
         return save_arrays(Path(path), self.arrays(), self.to_xarray)

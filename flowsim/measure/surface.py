@@ -1,9 +1,9 @@
 """Loads along the surface of a body: pressure and skin friction, and where the flow separates.
 
-Near a penalised surface a layer of about one cell belongs to neither side: velocities there are held by the penalty,
-and the pressure is that of a projection which knows nothing of the body. So pressure and velocity are taken from the
-cells and faces that lie at least a cell outside, and brought to the surface by a least-squares fit around each of its
-points, along the normal and along the tangent.
+Near a penalised surface, values in a layer of about one cell are unusable: the penalty fixes the velocities, and the
+projection that computes the pressure does not include the body. So pressure and velocity are read from cells and faces
+at least one cell outside, and extrapolated to each surface point by a least-squares fit in the normal and tangential
+coordinates.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 NEAREST = 1.0
-"""Cells between the surface and what the fits read: what is nearer is held by the penalty."""
+"""Smallest distance from the surface, in cells, of values that are fitted: nearer ones are set by the penalty."""
 REACH = 4.0
-"""Cells between a point of the surface and the farthest that its fit reads."""
+"""Largest distance from a surface point, in cells, of the values of its fit."""
 FEWEST = 10
-"""Values that a fit of six numbers needs at least; fewer are left where bodies or walls nearly touch."""
+"""Smallest number of values for a fit of six coefficients; there are fewer where bodies or walls nearly touch."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,27 @@ class SurfaceLoads:
     Attributes
     ----------
     points : (n, 2)
-        Where they are, in the box.
+        Positions in the box.
     normal : (n, 2)
-        Out of the body.
+        Outward unit normals.
     length : (n,)
-        Length of the surface that each point stands for, in units of D; the sum is the circumference.
+        Length of the surface element of each point, in units of D; the sum is the circumference.
     arc : (n,)
         Distance along the surface from its first point, in units of D.
     curve : (n,) int
-        Number of the closed curve that a point belongs to; 0 for a body whose surface is one curve.
+        Index of the closed curve of each point; 0 for a body whose surface is one curve.
     angle : (n,)
-        Direction of a point from the centre of area, in radians anticlockwise from +x, within (-pi, pi].
+        Direction from the centre of area to each point, in radians anticlockwise from +x, within (-pi, pi].
     pressure : (n,)
-        Over the reference pressure, in units of rho U^2.
+        Pressure relative to the reference pressure, in units of rho U^2.
     friction : (n,)
         Shear stress of the fluid on the body along the anticlockwise tangent, in units of rho U^2.
     reference_pressure : float
-        What was taken off the pressure of the simulation.
+        Reference pressure that was subtracted from the pressure of the simulation.
     center : (2,)
-        The reference point of the body, about which the torque acts.
+        Reference point of the body, about which the torque is taken.
 
-    NaN where too few cells lie free: near a second body or a wall.
+    Values are NaN where too few cells are available: near a second body or a wall.
     """
 
     points: FloatArray
@@ -87,27 +87,27 @@ class SurfaceLoads:
 
     @property
     def tangent(self) -> FloatArray:
-        """Anticlockwise tangents; shape (n, 2)."""
+        """Unit tangents, anticlockwise; shape (n, 2)."""
         return np.stack([-self.normal[:, 1], self.normal[:, 0]], axis=-1)
 
     @property
     def traction(self) -> FloatArray:
-        """Force of the fluid on the body per length, -p n + tau t; shape (n, 2)."""
+        """Force of the fluid on the body per unit length, -p n + tau t; shape (n, 2)."""
         return self.friction[:, None] * self.tangent - self.pressure[:, None] * self.normal
 
     @property
     def pressure_force(self) -> FloatArray:
-        """The integral of -p n, in units of rho U^2 D; shape (2,)."""
+        """Integral of -p n, in units of rho U^2 D; shape (2,)."""
         return -(self.length * self.pressure) @ self.normal
 
     @property
     def friction_force(self) -> FloatArray:
-        """The integral of tau t, in units of rho U^2 D; shape (2,)."""
+        """Integral of tau t, in units of rho U^2 D; shape (2,)."""
         return (self.length * self.friction) @ self.tangent
 
     @property
     def force(self) -> FloatArray:
-        """Sum of both, to be compared with ``body_state.force``; shape (2,)."""
+        """Sum of pressure and friction force, comparable to ``body_state.force``; shape (2,)."""
         return self.pressure_force + self.friction_force
 
     @property
@@ -118,18 +118,21 @@ class SurfaceLoads:
         return float(self.length @ (arm[:, 0] * y - arm[:, 1] * x))
 
     def separation(self) -> FloatArray:
-        """Return where the flow leaves the surface, (m, 2): there the friction from both sides points to each other.
+        """Return the separation points, (m, 2), towards which the friction points from both sides.
 
-        Points are found by linear interpolation between those of the loads.
+        They are found by linear interpolation between the points of the loads.
         """
         return self._crossings(-1.0)
 
     def attachment(self) -> FloatArray:
-        """Return where the flow meets the surface and parts, stagnation points included; shape (m, 2)."""
+        """Return the attachment points, where the friction points away on both sides; shape (m, 2).
+
+        They include the stagnation points.
+        """
         return self._crossings(1.0)
 
     def _crossings(self, sign: float) -> FloatArray:
-        """Return where the friction changes sign, upwards along the surface for sign 1 and downwards for -1."""
+        """Return the points where the friction changes sign, from negative to positive for sign 1, reversed for -1."""
         found = []
         for number in np.unique(self.curve):
             own = self.curve == number
@@ -156,10 +159,10 @@ def surface_loads(
     flow : Simulation
     b, k : int
     points : int, optional
-        How many along the surface; two a cell unless given.
+        Number of points along the surface; two per cell unless given.
     reference_pressure : float or (float, float), optional
-        The pressure that counts as zero, or a point (x, y) where it is read. Unless given it is the static pressure of
-        the stream (:func:`stream_pressure`).
+        Reference pressure, or a point (x, y) at which it is sampled; the static pressure of the stream
+        (:func:`stream_pressure`) unless given.
 
     Returns
     -------
@@ -168,8 +171,8 @@ def surface_loads(
     Raises
     ------
     ValueError
-        For a swimmer, whose surface moves by itself, a number of points below 8, a body or flow that there is not, or
-        a reference pressure that is none.
+        For a swimmer, whose surface deforms, fewer than 8 points, a body or flow that does not exist, or an invalid
+        reference pressure.
     """
     if not (0 <= b < flow.batch and 0 <= k < len(flow.bodies)):
         raise ValueError(
@@ -199,9 +202,9 @@ def surface_loads(
 def stream_pressure(flow: State, b: int = 0) -> float:
     """Return the static pressure of the stream along the side where it enters the box.
 
-    On an ``inflow`` side, where the velocity is given, it is the mean pressure of the cells along it; on other sides it
-    is that of the undisturbed stream by Bernoulli's law, the mean of p + |u|^2 / 2 less U^2 / 2. In a box without a
-    stream it is the mean pressure of the cells along the four sides.
+    On an ``inflow`` side, where the velocity is prescribed, it is the mean pressure of the cells along this side. On
+    other sides it is that of the undisturbed stream by Bernoulli's law, the mean of p + |u|^2 / 2 minus U^2 / 2. In a
+    box without a stream it is the mean pressure of the cells along the four sides.
     """
     cells, head, level = pressure_reference(flow)
     i, j = cells.T
@@ -211,7 +214,7 @@ def stream_pressure(flow: State, b: int = 0) -> float:
 
 
 def pressure_reference(flow: State) -> tuple[NDArray[np.int64], float, float]:
-    """Return cells (n, 2), factor and level: the reference pressure is the mean of p + factor |u|^2 less the level."""
+    """Return cells (n, 2), factor and level; the reference pressure is the mean of p + factor |u|^2 minus level."""
     stream = np.array(flow.stream, np.float64)
     grid = np.moveaxis(np.indices((flow.grid.nx, flow.grid.ny)), 0, -1)
     if not stream.any():
@@ -226,7 +229,7 @@ def pressure_reference(flow: State) -> tuple[NDArray[np.int64], float, float]:
 
 
 def _reference(flow: State, b: int, given: float | tuple[float, float] | None) -> float:
-    """Return the pressure that counts as zero."""
+    """Return the reference pressure."""
     if given is None:
         return stream_pressure(flow, b)
     if is_finite(given):
@@ -250,9 +253,9 @@ def _reference(flow: State, b: int, given: float | tuple[float, float] | None) -
 def _panels(
     body: Body, h: float, count: int | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.int64]]:
-    """Cut the surface into straight panels: middles, normals, lengths, arc lengths and curves, in the body's frame.
+    """Return midpoints, normals, lengths, arc lengths and curve indices of straight panels, in the body's frame.
 
-    The panels of a curve close, so that a constant pressure gives no force.
+    The panels form closed curves, so that a constant pressure gives no force.
     """
     curves = [_anticlockwise(curve) for curve in body.surface]
     around = [_circumference(curve) for curve in curves]
@@ -281,7 +284,7 @@ def _circumference(curve: FloatArray) -> float:
 
 
 def _resample(curve: FloatArray, count: int) -> FloatArray:
-    """Return points at equal distances along a closed curve, the first of which is its first."""
+    """Return points at equal distances along a closed curve, starting at its first point."""
     closed = np.concatenate([curve, curve[:1]])
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(closed, axis=0).T))])
     at = np.arange(count) * (along[-1] / count)
@@ -289,7 +292,7 @@ def _resample(curve: FloatArray, count: int) -> FloatArray:
 
 
 def _on_the_surface(body: Body, points: FloatArray) -> FloatArray:
-    """Move points that lie near the surface onto it, down the slope of the signed distance."""
+    """Move points near the surface onto it, along the gradient of the signed distance."""
     step = 1e-4 * max(body.semi_axes)
     for _ in range(2):
         x, y = points.T
@@ -301,7 +304,7 @@ def _on_the_surface(body: Body, points: FloatArray) -> FloatArray:
             axis=-1,
         ) / (2 * step)
         steep = (slope**2).sum(axis=-1, keepdims=True)
-        # at corners the slope is that of neither side
+        # at corners the gradient is that of neither side
         points = points - np.where(
             steep > 0.5, body.distance(x, y)[:, None] * slope / np.maximum(steep, 0.5), 0.0
         )
@@ -314,7 +317,7 @@ def _rotation(angle: float) -> FloatArray:
 
 
 class _Distances:
-    """Signed distance of points of the box from the nearest body of one simulation."""
+    """Signed distance of points from the nearest body of one simulation."""
 
     def __init__(self, flow: State, b: int) -> None:
         self._flow, self._b = flow, b
@@ -348,16 +351,16 @@ def _pressure_on(
 def _friction_on(
     flow: State, b: int, k: int, at: FloatArray, normal: FloatArray, distances: _Distances
 ) -> FloatArray:
-    """Return nu d(u.t)/dn of the velocity relative to the body, which vanishes on the surface."""
+    """Return nu d(u.t)/dn, where u is the velocity relative to the body, which vanishes on the surface."""
     state, h = flow.body_state, flow.grid.h
     tangent = np.stack([-normal[:, 1], normal[:, 0]], axis=-1)
     place, velocity = state.position[b, k], state.velocity[b, k]
     omega = float(state.angular_velocity[b, k])
     slopes = np.zeros(len(at))
     for axis, field in enumerate((flow.u, flow.v)):
-        # no-slip: a component relative to the body is n times a function of n and t, along t of second order, because
-        # the friction changes sign at separation; with n^3 and n^2 t, too, the friction is 8 % too large at 32 cells
-        # per D (0.569 instead of 0.524 at Re 40, docs/decisions/surfaces_and_sides.md)
+        # no-slip: a velocity component relative to the body is n times a function of n and t, of second order in t
+        # because the friction changes sign at separation; adding n^3 and n^2 t makes the friction 8 % too large at 32
+        # cells per D (0.569 instead of 0.524 at Re 40, docs/decisions/surfaces_and_sides.md)
         offset = (0.0, 0.5) if axis == 0 else (0.5, 0.0)
         values, n, t, weights = _around(
             flow, flow.to_host(field[b]).astype(np.float64), offset, G, at, normal, distances
@@ -379,9 +382,10 @@ def _around(
     normal: FloatArray,
     distances: _Distances,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return what lies around each point: values, normal and tangential coordinates in cells, and weights.
+    """Return values near each point, their normal and tangential coordinates in cells, and weights.
 
-    All are of shape (points, candidates); what is held by a body, behind the surface or outside the box weighs nothing.
+    All have the shape (points, candidates). Values within :data:`NEAREST` of a body, behind
+    the surface or outside the box have weight zero.
     """
     h, cells = flow.grid.h, (flow.grid.nx, flow.grid.ny)
     reach = math.ceil(REACH)
@@ -407,7 +411,7 @@ def _around(
 
 
 def _fit(terms: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Fit every row by weighted least squares; (points, candidates, m) gives (points, m), NaN with too few values."""
+    """Return weighted least-squares fits, (points, m), of terms (points, candidates, m); NaN with too few values."""
     root = np.sqrt(weights)
     left = root[..., None] * terms
     solved = np.linalg.pinv(left, rcond=1e-6) @ (root * values)[..., None]

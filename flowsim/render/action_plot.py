@@ -1,4 +1,4 @@
-"""Plots of an agent's actions so far, frame by frame: the components of the actions, and their effort."""
+"""Plots of an agent's past actions for each frame of a film: components and effort."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from flowsim.render.fields import (
 
 @dataclass
 class History:
-    """The actions of an episode: each lasts until the next one begins.
+    """The actions of an episode; each lasts until the next one begins.
 
     Attributes
     ----------
     begun : list of float
+        Start time of each action.
     actions : list of sequences of float
-        Each component in [-1, 1].
+        Actions, with components in [-1, 1].
     """
 
     begun: list[float] = field(default_factory=list)
     actions: list[Sequence[float]] = field(default_factory=list)
 
     def add(self, time: float, action: Sequence[float]) -> None:
-        """Note an action that begins at a time."""
+        """Add an action that begins at a time."""
         self.begun.append(time)
         self.actions.append(action)
 
     def until(self, time: float) -> list[tuple[float, float, Sequence[float]]]:
-        """Return what was done before a time: from when to when, and the action."""
+        """Return (begin, end, action) of the actions before a time."""
         ends = [*self.begun[1:], time]
         parts = zip(self.begun, ends, self.actions, strict=True) if self.begun else ()
         return [(begin, min(end, time), action) for begin, end, action in parts if begin < time]
@@ -57,19 +58,19 @@ def draw_traces(
     time_unit: str,
     names: tuple[str, ...] = (),
 ) -> Picture:
-    """Return two plots against time, of the components of the action and of the effort ``|a|^2``, up to a time.
+    """Return plots of the action components and of the effort ``|a|^2`` against time.
 
     Parameters
     ----------
     history : History
     time, span : float
-        The time of the picture, and the one at which the plots end on the right.
+        Time of the picture, up to which the curves are drawn, and end of the time axis.
     width, size : int
-        Width of the picture and height of the letters, in pixels.
+        Width of the picture and font size, in pixels.
     time_unit : str
-        Its name.
+        Name of the unit of time.
     names : tuple of str
-        Of the components, as of a caption.
+        Names of the components, as in a :class:`~flowsim.render.fields.Caption`.
 
     Returns
     -------
@@ -108,7 +109,7 @@ class _Plot:
     high: float
 
     def places(self, times: ArrayLike, values: ArrayLike) -> list[float]:
-        """Return the pixels of times and values, x and y in turn."""
+        """Return times and values in pixels, as alternating x and y."""
         left, top, right, bottom = self.box
         share = (np.clip(values, self.low, self.high) - self.low) / (self.high - self.low)
         x, y = (
@@ -131,7 +132,7 @@ def _plots(span: float, width: int, size: int, components: int) -> tuple[_Plot, 
 def _empty(
     upper: _Plot, lower: _Plot, names: tuple[str, ...], width: int, size: int, time_unit: str
 ) -> Image.Image:
-    """Return both plots with names, bounds, round times and what the colours are, and nothing in them."""
+    """Return both plots with names, bounds, time ticks and a legend, but without curves."""
     image = Image.new("RGB", (width, 13 * size), (255, 255, 255))
     draw = ImageDraw.Draw(image)
     for plot in (upper, lower):

@@ -1,6 +1,6 @@
-"""Pictures of a flow, drawn with a table of colours and Pillow: some milliseconds each.
+"""Pictures of a flow, drawn with a colour table and Pillow in a few milliseconds each.
 
-A picture is a scene (:mod:`flowsim.render.scene`) with title, numbers, actions and legends around it.
+A picture is a scene (:mod:`flowsim.render.scene`) with a title, numbers, actions and legends around it.
 """
 
 from __future__ import annotations
@@ -64,26 +64,26 @@ _SURVIVED: Colour = (205, 236, 205)
 _FAILED: Colour = (252, 205, 200)
 EFFORT: Colour = (90, 96, 108)
 _COMPONENTS: tuple[Colour, ...] = (ARROW, (196, 88, 16), (118, 66, 168))
-"""Of the components of an action, in turn."""
+"""Colours of the components of an action, used cyclically."""
 
 
 @dataclass(frozen=True)
 class Caption:
-    """The numbers and words around a picture.
+    """The text around a picture.
 
     Attributes
     ----------
     time : float
     episode_return : float or None
     action : tuple of float
-        Each in [-1, 1].
+        Components in [-1, 1].
     action_names : tuple of str
-        What its components are called; force x, force y and torque if there are three, unless given.
+        Names of the components; force x, force y and torque for three components unless given.
     title : str
     note : str
-        How an episode ended; it is written above or below the picture, never on it.
+        How the episode ended; written above or below the picture, never on it.
     failed : bool
-        Whether it ended in a failure.
+        Whether the episode ended in a failure.
     """
 
     time: float
@@ -97,7 +97,7 @@ class Caption:
 
 @cache
 def palette(levels: int, quantities: tuple[Quantity, ...] = (VORTICITY,)) -> Picture:
-    """Return the colours of our pictures with this odd number of values among them; shape (n, 3), n at most 256."""
+    """Return a palette for pictures, with an odd number of levels per quantity; shape (n, 3), n at most 256."""
     light, dark = np.array(BACKGROUND), np.array(INK)
     mixed = [
         (light, dark, 10),
@@ -120,18 +120,18 @@ def component_colour(number: int) -> Colour:
 
 
 def component_names(count: int) -> tuple[str, ...]:
-    """Return what the components of an action are called."""
+    """Return the default names of the components of an action."""
     return ("force x", "force y", "torque") if count == 3 else tuple(f"a{n}" for n in range(count))
 
 
 @cache
 def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """Return the font that comes with matplotlib, so that pictures look alike everywhere."""
+    """Return the font shipped with matplotlib, so that pictures look the same on every machine."""
     import matplotlib
 
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
     path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
-    # our words are left to right, and need no shaping of letters
+    # all text is left to right and needs no complex layout
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 
 
@@ -144,25 +144,25 @@ def draw_panel(
     traces: Picture | None = None,
     legend: bool = True,
 ) -> Picture:
-    """Return a picture with title, time and return above it, and below it the action or how the episode ended.
+    """Return a picture with title, time and return above it, and the action or the end of the episode below it.
 
     Parameters
     ----------
     scene, caption
-        What is shown, and what is written around it.
+        What the picture shows, and the text around it.
     width : int
-        In pixels.
+        Width in pixels.
     others : sequence of Scene
-        The same with other quantities, below the first.
+        Scenes with other quantities, drawn below the first.
     traces : uint8, shape (rows, width, 3)
-        What was done so far, below it (:mod:`flowsim.render.action_plot`).
+        Plot of the past actions, drawn below (:mod:`flowsim.render.action_plot`).
     legend : bool
-        Whether scale and colours are explained below it, too.
+        Whether to draw a scale bar and colour bars below the picture.
 
     Returns
     -------
     uint8, shape (height, width, 3)
-        Both sides are even, as video codecs ask for.
+        Height and width are even, as video codecs require.
     """
     size = text_size(width)
     numbers = f"t = {caption.time:.2f} {scene.units.time}"
@@ -189,7 +189,7 @@ def draw_panel(
 
 
 def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
-    """Return a picture with one line above it: the title, and the return or how the episode ended."""
+    """Return a picture with one line above it: the title, and the return or the end of the episode."""
     size = text_size(width)
     tint = BACKGROUND if not caption.note else _FAILED if caption.failed else _SURVIVED
     numbers = "" if caption.episode_return is None else f"return {caption.episode_return:.1f}"
@@ -198,26 +198,26 @@ def draw_small_panel(scene: Scene, caption: Caption, width: int) -> Picture:
 
 
 def frame_picture(picture: Picture, caption: Caption, numbers: str, width: int) -> Picture:
-    """Return somebody else's picture at our width, with a line of text above it and the note of the caption below.
+    """Return an external picture at a given width, with a line of text above it and the note of the caption below.
 
     Parameters
     ----------
     picture : uint8, shape (rows, columns, 3)
-        Of few pixels, as of a game, it is made larger without a blur.
+        A picture with few pixels, such as that of a game, is enlarged without blur.
     caption : Caption
         Its title and note are shown.
     numbers : str
-        What stands to the right of the title.
+        Text to the right of the title.
     width : int
-        In pixels, even.
+        Width in pixels, even.
     """
     size, few = text_size(width), picture.shape[1] < width // 2
     way = Image.Resampling.NEAREST if few else Image.Resampling.BICUBIC
     height = round(picture.shape[0] * width / picture.shape[1])
     resized = Image.fromarray(picture).resize((width, height), way)
-    # a picture on white is told from the page by its frame, as our own are
+    # a frame separates a picture with a white background from the page, as in our own pictures
     ImageDraw.Draw(resized).rectangle((0, 0, width - 1, height - 1), outline=FAINT)
-    tint = TROUGH if caption.note else BACKGROUND  # an end may be good or bad
+    tint = TROUGH if caption.note else BACKGROUND  # the end may be good or bad
     above, below = (
         _strip(width, size, caption.title, numbers),
         _strip(width, size, caption.note, "", tint),
@@ -226,22 +226,22 @@ def frame_picture(picture: Picture, caption: Caption, numbers: str, width: int) 
 
 
 def text_size(width: int) -> int:
-    """Return the size of the letters around a picture of this width, in pixels."""
+    """Return the font size for a picture of this width, in pixels."""
     return min(max(12, width // 34), 22)
 
 
 def make_even(picture: Picture) -> Picture:
-    """Give a picture a white line or column where a video codec needs one more."""
+    """Pad a picture with a white row or column to even height and width, as video codecs require."""
     height, width, _ = picture.shape
     if height % 2 == width % 2 == 0:
         return picture
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), constant_values=255)
 
 
-# most of them stand for an action or longer, and letters take longer than a flow
+# most strips stay the same for an action or longer, and drawing text takes longer than drawing a flow
 @lru_cache(maxsize=64)
 def _strip(width: int, size: int, left: str, right: str, tint: Colour = BACKGROUND) -> Picture:
-    """Return a line of text, with what is to the left in bold."""
+    """Return a line of text, with the left part in bold."""
     strip = Image.new("RGB", (width, 2 * size), tint)
     draw = ImageDraw.Draw(strip)
     draw.text((size // 2, size), left, fill=INK, font=font(size, bold=True), anchor="lm")
@@ -253,7 +253,7 @@ def _strip(width: int, size: int, left: str, right: str, tint: Colour = BACKGROU
 def draw_table(
     width: int, height: int, size: int, title: str, rows: tuple[tuple[str, str], ...]
 ) -> Picture:
-    """Return a title and lines of two columns on white."""
+    """Return a title and a table of two columns on white."""
     table = Image.new("RGB", (width, height), BACKGROUND)
     draw = ImageDraw.Draw(table)
     draw.text((size // 2, size), title, fill=INK, font=font(size, bold=True), anchor="lm")
@@ -265,13 +265,13 @@ def draw_table(
 
 
 LENGTHS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""Lengths of the bar that tells the scale: the first that leaves room for the colours."""
+"""Lengths of the scale bar: the first that leaves room for the colour bar is used."""
 
 
 def draw_legends(
     width: int, size: int, scale: float, quantities: Sequence[Quantity], units: Units
 ) -> Picture:
-    """Return a bar of length, at `scale` pixels for a unit, and a row of colours for each quantity."""
+    """Return a scale bar, at `scale` pixels per unit of length, and a colour bar for each quantity."""
     names = [quantity.unit.format(**units._asdict()) for quantity in quantities]
     right = width - size - round(max(font(size).getlength(unit) for unit in names))
     rows = [_draw_legend(width, size, *each, right) for each in zip(quantities, names, strict=True)]
@@ -282,9 +282,7 @@ def draw_legends(
     draw.line((x, y, end, y), fill=INK, width=2)
     for side in (x, end):
         draw.line((side, y - half // 2, side, y + half // 2), fill=INK, width=2)
-    middle = max(
-        (x + end) / 2, 2.0 * size
-    )  # a short bar's number does not begin left of the picture
+    middle = max((x + end) / 2, 2.0 * size)  # keep the number of a short bar within the picture
     draw.text(
         (middle, 2.2 * size), f"{long:g} {units.length}", fill=INK, font=font(size), anchor="mm"
     )
@@ -292,10 +290,10 @@ def draw_legends(
 
 
 def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: int) -> Image.Image:
-    """Return the colours of a quantity, which end at `right`, with its unit."""
+    """Return the colour bar of a quantity, which ends at `right`, with its unit."""
     legend = Image.new("RGB", (width, 3 * size), BACKGROUND)
     draw = ImageDraw.Draw(legend)
-    bar, y, half = 8 * size + 1, size, size // 2  # odd: one pixel is zero
+    bar, y, half = 8 * size + 1, size, size // 2  # odd, so that one pixel is at zero
     left, low = right - bar, -quantity.limit if quantity.signed else 0.0
     colours = quantity.table()[quantity.places(np.linspace(low, quantity.limit, bar))]
     legend.paste(Image.fromarray(np.tile(colours, (size, 1, 1))), (left, y - half))
@@ -314,7 +312,7 @@ def _draw_legend(width: int, size: int, quantity: Quantity, unit: str, right: in
 def _action_strip(
     width: int, size: int, action: tuple[float, ...], names: tuple[str, ...]
 ) -> Picture:
-    """Return the components of the action at fixed places, each with a bar from -1 to 1."""
+    """Return the components of the action at fixed positions, each with a bar from -1 to 1."""
     strip = Image.new("RGB", (width, 2 * size), BACKGROUND)
     draw, x, y = ImageDraw.Draw(strip), size // 2, size
     names = names or component_names(len(action))
@@ -332,7 +330,7 @@ def _action_strip(
 
 
 class Window:
-    """A matplotlib window that shows pictures one after the other; without a display it shows nothing."""
+    """A matplotlib window that shows successive pictures; without a display it shows nothing."""
 
     def __init__(self, title: str) -> None:
         import matplotlib as mpl
@@ -350,7 +348,7 @@ class Window:
         }
 
     def show(self, picture: Picture) -> None:
-        """Replace what the window shows."""
+        """Show a picture in place of the previous one."""
         if self._image is None:
             self._image = self._axes.imshow(picture)
         else:

@@ -1,4 +1,4 @@
-"""Film files: MP4 for players and browsers, WebP and GIF for pages, numbered PNG files for other programs."""
+"""Film files: MP4 for players and browsers, WebP and GIF for web pages, numbered PNG files for other programs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SMALL_SIZES = (
     *((600, 1), (540, 1), (480, 1), (420, 1), (360, 1), (480, 2), (420, 2), (360, 2)),
     *((360, 3), (320, 4), (240, 4), (240, 8), (240, 12)),
 )  # fmt: skip
-"""Width, and which of the frames, until the file of a page is small enough."""
-_GIF_LEVELS = 49  # values among its 256 colours; with 25 it is a third smaller, and has bands
+"""Width and frame stride of the attempts, in order, until a GIF or WebP is small enough."""
+_GIF_LEVELS = 49  # levels per quantity in the palette of 256; with 25 files are a third smaller but show bands
 _WEBP_QUALITY = 55
-_SAMPLES = 8  # pictures of a film from which its colours are taken
+_SAMPLES = 8  # frames of a film from which its palette is computed
 FPS = 25.0
-"""Pictures a second: 40 ms each, of which a GIF, whose times are in hundredths of a second, can take every nth."""
+"""Frames per second: 40 ms each, so that a GIF, whose delays are in units of 10 ms, can use every nth frame."""
 
 
 def write_films(
@@ -43,27 +43,27 @@ def write_films(
     fps: float = FPS,
     quantities: Sequence[Quantity] = (VORTICITY,),
 ) -> None:
-    """Write the frames to all files in one pass; GIF and WebP take the same time with fewer of them.
+    """Write the frames to all files in one pass; GIF and WebP have the same duration with fewer frames.
 
     Parameters
     ----------
     frames
         uint8, shape (height, width, 3), both sides even.
     mp4, gif, webp
-        The films; each appears only when it is whole.
+        Paths of the films, written atomically.
     png
-        A picture, the last of the frames; or all of them, where the name has a place for a number (``wake-%04d.png``).
+        Path of a picture of the last frame; or of all frames, if the name contains a number format (``wake-%04d.png``).
     fps
         Frames per second of the MP4.
     quantities
-        What the frames show, for the colours of the GIF; none for pictures that are not ours.
+        Quantities that the frames show, for the palette of the GIF; empty for external pictures.
 
     Raises
     ------
     ValueError
-        If there are no frames, or what they show does not fit into a GIF or WebP.
+        If there are no frames, or the film does not fit into a GIF or WebP.
     OSError
-        That names the file which cannot be written; if its folder takes no files, before the first frame is made.
+        If a file, which the error names, cannot be written; if its folder is not writable, before the first frame.
     """
     for file in filter(None, (mp4, gif, webp, png)):
         _refuse_unwritable(file)
@@ -77,12 +77,12 @@ def write_films(
         nonlocal frame, stride
         number, before = 0, None
         for number, frame in enumerate(frames, 1):
-            if small and (number - 1) % stride == 0:  # a picture that stands is reduced once
+            if small and (number - 1) % stride == 0:  # a repeated frame is reduced only once
                 kept.append(
                     kept[-1] if frame is before else reduce_picture(frame, _SMALL_SIZES[0][0])
                 )
                 before = frame
-                if len(kept) > _SMALL_FRAMES:  # their number is not known in advance
+                if len(kept) > _SMALL_FRAMES:  # the number of frames is not known in advance
                     del kept[1::2]
                     stride *= 2
             if series is not None:
@@ -101,15 +101,13 @@ def write_films(
     if webp is not None:
         write_webp(webp, kept, fps / stride)
     if png is not None and frame is None:
-        raise ValueError(
-            f"the picture {png} is of a film without frames, but must be of one with a frame"
-        )
+        raise ValueError(f"the picture {png} cannot be written: the film has no frames")
     if png is not None and series is None and frame is not None:
         write_png(png, frame)
 
 
 def is_series(path: Path) -> bool:
-    """Tell whether a name has a place for a number, such as ``%04d``, and nothing else after a per cent sign."""
+    """Return whether a name contains one number format, such as ``%04d``, and no other per cent sign."""
     return re.fullmatch(r"[^%]*%0?\d*d[^%]*", path.name) is not None
 
 
@@ -118,26 +116,26 @@ def _numbered(series: Path, number: int) -> Path:
 
 
 def _remove_from(series: Path, number: int) -> None:
-    """Remove what an older and longer series of this name has left."""
+    """Remove the remaining files of an older and longer series of this name."""
     while (path := _numbered(series, number)).exists():
         path.unlink()
         number += 1
 
 
 def write_png(path: Path, frame: Picture) -> None:
-    """Write a picture; it appears only when it is whole."""
+    """Write a picture atomically."""
     with _replacing(path) as temporary:
-        # a third of the time of 6, a tenth larger
+        # level 3 takes a third of the time of level 6; files are a tenth larger
         Image.fromarray(frame).save(temporary, compress_level=3)
 
 
 def _refuse_unwritable(path: Path) -> None:
-    """Make the folder of a file, and find out whether it takes files.
+    """Create the folder of a file and check that it is writable.
 
     Raises
     ------
     OSError
-        That names the file, not a temporary one.
+        With the name of the file, not of a temporary one.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -150,7 +148,7 @@ def _refuse_unwritable(path: Path) -> None:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name in the folder of `path`, and rename it when all went well: no partial film is left."""
+    """Yield a temporary name in the folder of `path` and rename it on success, so that no partial film is left."""
     _refuse_unwritable(path)
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
@@ -164,18 +162,18 @@ _BT709 = [
     *("-vf", "scale=out_color_matrix=bt709:out_range=tv", "-color_range", "tv"),
     *("-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709"),
 ]
-"""How colours are coded; players guess it from the size of a film that does not say so."""
+"""Colour encoding; players guess it from the size of a film that does not specify it."""
 
 
 def write_mp4(path: Path, frames: Iterable[Picture], fps: float = FPS) -> None:
-    """Write an H.264 film that browsers play; frames are uint8, shape (height, width, 3), both sides even.
+    """Write an H.264 film for browsers; frames are uint8, shape (height, width, 3), both sides even.
 
     Raises
     ------
     ValueError
         If there are no frames.
     OSError
-        If the film cannot be written, or not to its end: a full disk is ``ENOSPC``, ``EDQUOT`` or ``EFBIG``.
+        If the film cannot be written completely: a full disk gives ``ENOSPC``, ``EDQUOT`` or ``EFBIG``.
     """
     iterator = iter(frames)
     first = next(iterator, None)
@@ -190,10 +188,10 @@ def write_mp4(path: Path, frames: Iterable[Picture], fps: float = FPS) -> None:
 def _encode(
     path: Path, frames: Iterable[Picture], shape: tuple[int, ...], fps: float
 ) -> tuple[int, str]:
-    """Send frames to ffmpeg; return its exit code and what it said of errors.
+    """Send frames to ffmpeg; return its exit code and error output.
 
-    imageio_ffmpeg brings the program; its own writer tells nobody when ffmpeg fails, so a film that a full disk has cut
-    off would look like a whole one.
+    imageio_ffmpeg provides the program. Its own writer does not report failures of ffmpeg, so a film that was truncated
+    by a full disk would look complete.
     """
     import imageio_ffmpeg
 
@@ -204,7 +202,7 @@ def _encode(
         *(imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *raw, "-i", "-", "-an", *coding),
         *("-movflags", "+faststart", *_BT709, str(path)),
     ]
-    # a Ctrl-C in the terminal is for this process alone: ffmpeg ends when its input does
+    # Ctrl-C in the terminal must reach this process only: ffmpeg ends with its input
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -216,14 +214,14 @@ def _encode(
         for frame in frames:
             try:
                 encoder.stdin.write(np.ascontiguousarray(frame).data)
-            except BrokenPipeError:  # it has failed, and says why
+            except BrokenPipeError:  # ffmpeg has failed; its error output says why
                 break
         _, said = encoder.communicate()
     return encoder.returncode, said.decode(errors="replace")
 
 
 def _encoder_failure(code: int, said: str, path: Path) -> OSError:
-    """Return the error for what ffmpeg said at its end: a full disk as such, and else its own last line."""
+    """Return the error for the output of ffmpeg: a full-disk error, otherwise one with its last line."""
     for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         if os.strerror(number) in said or (number, code) == (errno.EFBIG, -signal.SIGXFSZ):
             return OSError(number, os.strerror(number), str(path))
@@ -232,7 +230,7 @@ def _encoder_failure(code: int, said: str, path: Path) -> OSError:
 
 
 def reduce_picture(picture: Picture, width: int) -> Picture:
-    """Return a picture that is at most `width` pixels wide."""
+    """Return a picture reduced to at most `width` pixels."""
     if picture.shape[1] <= width:
         return picture
     height = round(picture.shape[0] * width / picture.shape[1])
@@ -246,16 +244,16 @@ def write_gif(
     max_bytes: int = 1_500_000,
     quantities: Sequence[Quantity] = (VORTICITY,),
 ) -> None:
-    """Write a looping GIF of at most `max_bytes`: smaller and with fewer frames until it fits.
+    """Write a looping GIF of at most `max_bytes`, with size and number of frames reduced until it fits.
 
-    Its colours are those of the quantities, or of the frames themselves if there are none of these.
+    Its palette is that of the quantities or, without any, of the frames themselves.
 
     Raises
     ------
     ValueError
         If there are no frames, or if not even a twelfth of them at half the usual width fits.
     """
-    # the same for all frames, against flicker
+    # one palette for all frames, to avoid flicker
     if quantities or not frames:
         colours = Image.new("P", (1, 1))
         colours.putpalette(palette(_GIF_LEVELS, tuple(quantities)).tobytes())
@@ -275,12 +273,12 @@ def write_gif(
 def write_webp(
     path: Path, frames: Sequence[Picture], fps: float = 10.0, max_bytes: int = 1_500_000
 ) -> None:
-    """Write a looping WebP of at most `max_bytes`, which has twice the pictures or more that a GIF of this size has.
+    """Write a looping WebP of at most `max_bytes`, with at least twice the frames of a GIF of this size.
 
     Raises
     ------
     ValueError
-        As :func:`write_gif`.
+        As for :func:`write_gif`.
     """
 
     def pictures(reduced: Sequence[Picture]) -> list[Image.Image]:
@@ -297,10 +295,10 @@ def _write_small(
     pictures: Callable[[Sequence[Picture]], list[Image.Image]],
     **options: Any,
 ) -> None:
-    """Write a film of a page: smaller and then with fewer frames until it fits."""
+    """Write a GIF or WebP, with size and then number of frames reduced until it fits."""
     if not frames:
         raise ValueError(f"the film {path} has no frames, but must have at least one")
-    # bytes go with the width to 1.5, for edges need more than planes: most sizes need not be tried
+    # the file size grows as width^1.5, because edges take more bytes than areas; so most sizes can be skipped
     per_amount = 0.0
     with _replacing(path) as temporary:
         for width, stride in _SMALL_SIZES:

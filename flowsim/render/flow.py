@@ -1,4 +1,4 @@
-"""Pictures and films of a simulation, from Python."""
+"""Pictures and films of a simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flowsim.simulation import Simulation
 
 WIDTH = 960
-"""Of a picture, in pixels."""
+"""Default width of a picture, in pixels."""
 
 
 def draw_flow(
@@ -30,21 +30,21 @@ def draw_flow(
     follow: int | None = None,
     width: int = WIDTH,
 ) -> Picture:
-    """Return a picture of one flow: its fields below each other, its bodies, the time and the colours.
+    """Return a picture of one flow with its fields, one below the other, its bodies, the time and colour bars.
 
     Parameters
     ----------
     flow : Simulation
     b : int
-        Which flow of the batch.
+        Index of the flow in the batch.
     shown : sequence of Quantity
-        What it shows (:func:`flowsim.render.quantities.choose`).
+        Quantities to show (:func:`flowsim.render.quantities.choose`).
     title : str
-        Written above it, with the Reynolds number.
+        Title above the picture, followed by the Reynolds number.
     follow : int, optional
-        A body that stays in the middle of half of the box.
+        Index of a body to keep at the centre of a view of half the box length and height.
     width : int
-        In pixels.
+        Width in pixels.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def draw_flow(
     for k, body in enumerate(flow.bodies):
         place = np.where(periodic, state.position[b, k] % size, state.position[b, k])
         points = outline(body, place, float(state.angle[b, k]))
-        # a body that crosses a periodic side is seen at both
+        # a body that crosses a periodic side is drawn at both sides
         for copy in itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)):
             outlines.append(Outline(points + copy * size, agent=body.motion == "free"))
     view = None
@@ -84,7 +84,7 @@ def picture(
     follow: int | None = None,
     width: int = WIDTH,
 ) -> Path:
-    """Write a picture of one flow as it is now to a PNG file.
+    """Write a picture of the current state of one flow to a PNG file.
 
     Parameters
     ----------
@@ -92,18 +92,18 @@ def picture(
     path
         The file, ``.png``.
     b : int
-        Which flow of the batch.
+        Index of the flow in the batch.
     fields : str
-        Names of :data:`flowsim.render.quantities.QUANTITIES` such as ``"vorticity,q"``, below each other.
+        Names of :data:`flowsim.render.quantities.QUANTITIES`, such as ``"vorticity,q"``, drawn one below the other.
     ranges : str, optional
-        Where their colours saturate: ``"12"``, of the first, or ``"vorticity=12,q=4"``.
+        Values at which their colours saturate: ``"12"`` for the first, or ``"vorticity=12,q=4"``.
     title, follow, width
-        As of :func:`draw_flow`.
+        As in :func:`draw_flow`.
 
     Raises
     ------
     ValueError
-        For a field or a range that is none, or a flow or body that there is not.
+        For an invalid field or range, or a flow or body that does not exist.
     """
     path = Path(path)
     if path.suffix != ".png":
@@ -113,7 +113,7 @@ def picture(
     return path
 
 
-# what a picture shows, and how often there is one
+# arguments of a picture and of the frame rate
 def film(
     flow: Simulation,
     path: str | Path,
@@ -130,8 +130,8 @@ def film(
 ) -> Path:
     """Advance by a duration and film one flow of the batch.
 
-    The flows go the same way bit for bit as by :meth:`flowsim.Simulation.advance`: a picture shows the first step that
-    ends at or after its time. A film of a flow that diverges ends there, with a picture that says so.
+    The flows are bit for bit the same as with :meth:`flowsim.Simulation.advance`: a picture shows the first step that
+    ends at or after its time. The film of a flow that diverges ends there, with a picture that says so.
 
     Parameters
     ----------
@@ -139,18 +139,18 @@ def film(
     path
         The file, ``.mp4``, ``.gif`` or ``.webp``, or a series of pictures such as ``wake-%04d.png``.
     duration : float
-        In units of D/U.
+        Duration in units of D/U.
     every : float
         Time between two pictures, in units of D/U.
     b, fields, ranges, title, follow, width
-        As of :func:`picture`.
+        As in :func:`picture`.
     fps : float
-        Pictures a second.
+        Frames per second.
 
     Raises
     ------
     ValueError
-        As :func:`picture`, and for times that are not positive.
+        As for :func:`picture`, and for times that are not positive.
     """
     path = Path(path)
     kind = path.suffix[1:]
@@ -172,7 +172,7 @@ def film(
             due = int((flow.time[b] - begun) / every + 1e-9)
             if due > number:
                 drawn = draw_flow(flow, b, shown=shown, title=title, follow=follow, width=width)
-            # a step that is longer than the time between two pictures is shown as often as it takes
+            # a step longer than the time between two pictures is repeated
             yield from itertools.repeat(drawn, due - number)
             number = due
         if flow.diverged[b]:
@@ -185,7 +185,7 @@ def film(
 def _shown(
     flow: Simulation, b: int, fields: str, ranges: str | None, follow: int | None
 ) -> list[Quantity]:
-    """Return what is shown, after a look at what can be."""
+    """Check the arguments and return the quantities to show."""
     if not 0 <= b < flow.batch:
         raise ValueError(f"b = {b!r}: the batch has {flow.batch} flows, numbered from 0")
     if follow is not None and not 0 <= follow < len(flow.bodies):

@@ -1,4 +1,4 @@
-"""Fields that a picture of a flow can show, each with a range and colours of its own."""
+"""Fields that a picture of a flow can show, each with a range and a colour map."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Table = NDArray[np.uint8]
 Values = NDArray[np.floating[Any]]
 
 HALF = 512
-"""Colours on each side of zero: more than eight bits a channel can tell apart."""
+"""Colours on each side of zero: more than 8-bit channels can distinguish."""
 
 
 def _with_the_scene(simulation: State, b: int) -> Values:
@@ -30,23 +30,23 @@ def _with_the_scene(simulation: State, b: int) -> Values:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A field as it is shown.
+    """A field and how it is shown.
 
     Attributes
     ----------
     name : str
     unit : str
-        With names of :class:`flowsim.render.units.Units` in braces.
+        Unit, with names of :class:`flowsim.render.units.Units` in braces.
     limit : float
-        Where the colours saturate, in this unit; fixed, so that pictures can be compared.
+        Value at which the colours saturate, in this unit; fixed, so that pictures can be compared.
     signed : bool
-        Whether the colours reach from minus the limit, with white at zero, or begin with white at zero.
+        Whether the range is -limit to limit, with white at zero, or 0 to limit, starting with white.
     colours : str
-        Name of a map of cmocean.
+        Name of a cmocean colour map.
     of : callable
         Returns the field of one simulation of a batch, shape (nx, ny), at the cell centres.
-        A field of which a task alone knows the values, and one that came from another process, has none: whoever made
-        the scene has put them there.
+        The default raises: it is for fields that only a task can compute, or that come from another process, whose
+        values are already in the scene.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Quantity:
     of: Callable[[State, int], Values] = _with_the_scene
 
     def table(self) -> Table:
-        """Return the colours from the least to the greatest value, shape (2 HALF + 1, 3)."""
+        """Return the colours from the smallest to the largest value, shape (2 HALF + 1, 3)."""
         return _table(self.colours, self.signed)
 
     def along(self, values: Values) -> NDArray[np.float32]:
-        """Return where along the table values stand, beyond its ends, too; what is no number stands at zero."""
+        """Return fractional table indices of values, not limited to the table; NaN has the index of zero."""
         per_limit = HALF if self.signed else 2 * HALF
         place = np.asarray(values, np.float32) * np.float32(per_limit / self.limit)
         if not np.isfinite(place).all():
@@ -70,7 +70,7 @@ class Quantity:
         return np.asarray(place + np.float32(zero + 0.5))
 
     def places(self, values: Values) -> NDArray[np.intp]:
-        """Return which colours of the table values have."""
+        """Return the table indices of the colours of values."""
         return np.clip(self.along(values), 0, 2 * HALF).astype(np.intp)
 
 
@@ -85,7 +85,7 @@ def _speed(simulation: State, b: int) -> Values:
 
 def _pressure(simulation: State, b: int) -> Values:
     pressure = simulation.to_host(simulation.pressure[b])
-    return pressure - pressure.mean()  # an incompressible flow knows it up to a constant
+    return pressure - pressure.mean()  # incompressible: known up to a constant
 
 
 def _temperature(simulation: State, b: int) -> Values:
@@ -106,19 +106,19 @@ QUANTITIES = {
 
 
 def choose(names: str, ranges: str | None = None) -> list[Quantity]:
-    """Return the quantities that somebody asked for in words.
+    """Return quantities by name.
 
     Parameters
     ----------
     names
-        Such as ``vorticity,speed``.
+        Comma-separated names, such as ``vorticity,speed``.
     ranges
-        Where colours saturate: ``12``, of the first, or ``vorticity=12,speed=1.5``.
+        Values at which colours saturate: ``12`` for the first, or ``vorticity=12,speed=1.5``.
 
     Raises
     ------
     ValueError
-        For a name that is none or stands twice, or a range that is no positive number of one of these.
+        For an unknown or repeated name, or a range that is not a positive number for one of these quantities.
     """
     chosen: dict[str, Quantity] = {}
     for name in names.split(","):
@@ -145,9 +145,9 @@ def choose(names: str, ranges: str | None = None) -> list[Quantity]:
 
 @cache
 def _table(name: str, signed: bool) -> Table:
-    """Return a map with white at zero; of a signed one, the ends that are nearly black are left out."""
+    """Return a colour map with white at zero; signed maps omit their nearly black ends."""
     with warnings.catch_warnings():
-        # cmocean builds its maps in a way matplotlib gives up
+        # cmocean uses a deprecated feature of matplotlib
         warnings.simplefilter("ignore", DeprecationWarning)
         import cmocean
 

@@ -1,4 +1,4 @@
-"""Painting of fields and bodies: what a scene is, and its picture, without a word around it."""
+"""Scenes of a flow and their pictures, without text: fields, bodies and outlines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ARROW: Colour = (22, 128, 60)
 
 @dataclass(frozen=True)
 class Outline:
-    """A body in a picture: its boundary as :func:`outline` gives it, and whether it is the controlled one."""
+    """A body in a picture: its boundary from :func:`outline`, and whether it is the controlled body."""
 
     points: NDArray[np.float64]
     agent: bool = False
@@ -40,27 +40,27 @@ class Outline:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture shows; all positions in the coordinates of the grid.
+    """The content of a picture; all positions are in grid coordinates.
 
     Attributes
     ----------
     values : (nx, ny)
-        At cell centres.
+        Field at the cell centres.
     size : (float, float)
         Width and height of the box.
     outlines : sequence of Outline
     sensors : (n, 2)
     force : (position, vector) or None
-        Arrow for the applied force, its length in D.
+        Arrow for the applied force; its length is in D.
     alive_box : (x0, x1, y0, y1) or None
-        Drawn thinly.
+        Drawn with a thin dashed line.
     target : (x, y, radius) or None
     units : Units
-        What they are called.
+        Names of the units.
     quantity : Quantity
-        What the values are.
+        Quantity of the values.
     view : (x0, x1, y0, y1) or None
-        The part that is seen, which may reach beyond the box; all of the box unless given.
+        Visible part, which may extend beyond the box; the whole box unless given.
     """
 
     values: NDArray[np.floating[Any]]
@@ -76,11 +76,11 @@ class Scene:
 
     @property
     def frame(self) -> tuple[float, float, float, float]:
-        """x0, x1, y0, y1 of what is seen."""
+        """x0, x1, y0, y1 of the visible part."""
         return self.view or (0.0, self.size[0], 0.0, self.size[1])
 
     def scale(self, width: int) -> float:
-        """Return how many pixels a unit of length has in a picture of this width."""
+        """Return the number of pixels per unit of length in a picture of this width."""
         x0, x1, _, _ = self.frame
         return width / (x1 - x0)
 
@@ -91,7 +91,7 @@ def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[
     Returns
     -------
     (n, 2)
-        A closed polygon; several, with a row of NaN between one and the next, where the boundary is of several pieces.
+        A closed polygon; several polygons, separated by rows of NaN, if the boundary consists of several pieces.
     """
     gap = np.full((1, 2), np.nan)
     x, y = np.concatenate([part for curve in body.surface for part in (gap, curve)] or [gap])[1:].T
@@ -100,7 +100,7 @@ def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[
 
 
 def field_picture(scene: Scene, width: int) -> Image.Image:
-    """Return the field with bodies, force arrow, sensors and alive box, `width` pixels wide."""
+    """Return a picture of the field with bodies, force arrow, sensors and alive box, `width` pixels wide."""
     x0, _, y0, y1 = scene.frame
     scale = scene.scale(width)
     height = round(scale * (y1 - y0))
@@ -116,8 +116,8 @@ def field_picture(scene: Scene, width: int) -> Image.Image:
 def _coloured(
     scene: Scene, corner: Point, scale: float, part: tuple[int, int, int, int]
 ) -> Image.Image:
-    """Return the field in the part (left, upper, right, lower) of a picture whose upper left corner is given."""
-    # the cells are fewer than the pixels; interpolated as it is, a jump to a huge number would ring far and wide
+    """Return the coloured field in a part (left, upper, right, lower) of a picture with this upper left corner."""
+    # cells are interpolated to pixels; without the clip, a jump to a huge value would cause ringing far around it
     places = np.clip(scene.quantity.along(scene.values), -4 * HALF, 6 * HALF)
     image = Image.fromarray(np.ascontiguousarray(places.T[::-1]))
     cells = image.width / scene.size[0], image.height / scene.size[1]
@@ -137,7 +137,7 @@ def _coloured(
 
 @cache
 def _packed(quantity: Quantity) -> NDArray[np.uint32]:
-    """Return the table with a colour in each number, which is looked up several times as fast."""
+    """Return the colour table with one integer per colour, for which a look-up is several times as fast."""
     table = quantity.table()
     return np.ascontiguousarray(np.pad(table, ((0, 0), (0, 1)))).view(np.uint32).ravel()
 
@@ -178,7 +178,7 @@ def _draw_overlay(canvas: Image.Image, scene: Scene, scale: float) -> None:
     _finely(canvas, np.concatenate([*bodies, ends, sensors]), 6 * line, paint)
 
 
-@lru_cache(maxsize=64)  # most of it stands for a whole film
+@lru_cache(maxsize=64)  # it rarely changes during a film
 def _still(
     size: tuple[int, int],
     corner: Point,
@@ -187,9 +187,9 @@ def _still(
     target: tuple[float, float, float] | None,
     others: tuple[bytes, ...],
 ) -> tuple[Image.Image, tuple[int, int], Image.Image]:
-    """Return what does not move with the agent, and where it is: frame, alive box, target, the other bodies' outlines.
+    """Return a layer of all that does not move with the agent: frame, alive box, target and other bodies.
 
-    It is what :meth:`PIL.Image.Image.paste` takes: colours, corner and mask.
+    The layer consists of the arguments of :meth:`PIL.Image.Image.paste`: colours, corner and mask.
     """
 
     def pixels(points: ArrayLike) -> Points:
@@ -224,7 +224,7 @@ def _line(scale: float) -> float:
 def _finely(
     canvas: Image.Image, points: Points, margin: float, paint: Callable[[_Fine], Any]
 ) -> None:
-    """Paint around these points on a finer canvas, which is averaged down; nothing if they are not in the picture."""
+    """Paint around points on a finer canvas that is averaged down; do nothing if they are outside the picture."""
     if not len(points) or not np.isfinite(points).all():
         return
     low, high = np.floor(points.min(axis=0) - margin - 1), np.ceil(points.max(axis=0) + margin + 1)
@@ -240,7 +240,7 @@ def _finely(
 
 
 class _Fine:
-    """A finer canvas of a part of a picture, on which lengths and places are in pixels of the picture."""
+    """A finer canvas of a part of a picture; lengths and positions are in pixels of the picture."""
 
     def __init__(self, canvas: Image.Image, corner: tuple[int, int]) -> None:
         self._canvas, self._corner, self._draw = canvas, corner, ImageDraw.Draw(canvas)
@@ -258,7 +258,7 @@ class _Fine:
             self._draw.circle(center, radius * _OVERSAMPLING, BACKGROUND, INK, _wide(width))
 
     def fill(self, curves: Sequence[Points], colour: Colour, width: float) -> None:
-        """Fill what an odd number of closed curves surrounds, so that the holes of a body stay open, and draw these."""
+        """Fill the area inside an odd number of closed curves, which leaves holes open, and draw the curves."""
         curves = [self._at(np.concatenate([curve, curve[:1]])) for curve in curves]
         if len(curves) == 1:
             self._draw.polygon(curves[0].ravel().tolist(), fill=colour)
@@ -291,7 +291,7 @@ class _Fine:
 
 
 def _corners_of(curve: Points) -> Points:
-    """Return the points at which a closed curve turns by so much that a wide line has a gap."""
+    """Return the points at which a closed curve turns so sharply that a wide line has a gap."""
     after = np.diff(curve, axis=0)
     before = np.concatenate([after[-1:], after[:-1]])
     turn = np.abs(after[:, 1] * before[:, 0] - after[:, 0] * before[:, 1])
@@ -303,7 +303,7 @@ def _wide(width: float) -> int:
 
 
 def _pieces(points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return the closed curves, (n, 2) each, between rows that are not finite."""
+    """Return the closed curves, (n, 2) each, that rows of non-finite values separate."""
     finite = np.isfinite(points).all(axis=1)
     parts = np.split(points, np.flatnonzero(~finite))
     curves = [part[np.isfinite(part).all(axis=1)] for part in parts]

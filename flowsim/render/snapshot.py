@@ -1,4 +1,4 @@
-"""A scene and its caption as bytes, for another process that draws them: some tens of kilobytes, and no pickle."""
+"""Serialisation of a scene and its caption, to be drawn in another process: tens of kilobytes, without pickle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
     Parameters
     ----------
     scene
-        All but its view is kept; of the quantity, how it looks.
+        All but the view is stored; of the quantity, only its appearance.
     caption
     """
     limit = np.finfo(np.float16).max
@@ -50,12 +50,12 @@ def pack_glimpse(scene: Scene, caption: Caption) -> bytes:
 
 
 def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
-    """Return what was packed.
+    """Return the scene and caption packed by :func:`pack_glimpse`.
 
     Raises
     ------
     ValueError
-        When these are not the bytes of a glimpse.
+        When the bytes are not a packed scene.
     """
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
@@ -78,5 +78,5 @@ def unpack_glimpse(content: bytes) -> tuple[Scene, Caption]:
         tuples = {name: tuple(words["caption"][name]) for name in ("action", "action_names")}
         caption = Caption(**words["caption"] | tuples)
     except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"these bytes are no glimpse of a flow: {error!r}") from error
+        raise ValueError(f"these bytes are not a snapshot of a flow: {error!r}") from error
     return scene, caption

@@ -1,4 +1,4 @@
-"""What the units of a flow are called in pictures."""
+"""Names of the units of a flow in pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Units(NamedTuple):
     time: str
     speed: str
     rate: str
-    """Of vorticity and divergence."""
+    """Unit of vorticity and divergence."""
     pressure: str
 
 
@@ -24,9 +24,9 @@ def units_of(length: str, time: str | None = None) -> Units:
     Parameters
     ----------
     length : str
-        Such as ``D``.
+        Unit of length, such as ``D``.
     time : str, optional
-        Such as ``T``; unless given a speed U is the other unit, and the time that of a length.
+        Unit of time, such as ``T``; unless given, the unit of speed is U and that of time is length/U.
     """
     if time is None:
         return Units(length, f"{length}/U", "U", f"U/{length}", "rho U^2")
@@ -34,4 +34,4 @@ def units_of(length: str, time: str | None = None) -> Units:
 
 
 DIAMETERS = units_of("D")
-"""Of a flow past a body of the size D, in a stream of speed U."""
+"""Units of a flow past a body of size D in a stream of speed U."""

@@ -1,1 +1,1 @@
-"""Steady base flows, stable or not, and the growth of small disturbances about them."""
+"""Steady base flows, stable or unstable, and the growth of small disturbances about them."""

@@ -1,4 +1,4 @@
-"""The steady flow, also where it is unstable."""
+"""Computation of steady flows, stable or unstable."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from flowsim.simulation import Simulation
 
 DEFAULT_TOLERANCE = {"float32": 1e-5, "float64": 1e-7}
-"""In units of U^2/D; in float32 round-off keeps the change of a flow from falling much further."""
+"""Tolerances in units of U^2/D; in float32, round-off prevents a much smaller rate of change."""
 
 
 @dataclass(frozen=True)
 class BaseFlow:
-    """How steady the flows of a batch became.
+    """Convergence of the flows of a batch to steady states.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class BaseFlow:
     change : (B,) float64
         Root mean square rate of change of the filtered velocity at the end, in units of U^2/D.
     duration : (B,) float64
-        Time that it took, in units of D/U.
+        Simulated time, in units of D/U.
     """
 
     converged: NDArray[np.bool_]
@@ -46,33 +46,33 @@ def base_flow(
 ) -> BaseFlow:
     """Bring every flow of a batch to its steady state by selective frequency damping, in place.
 
-    The steady flow around a body at a Reynolds number at which it sheds is unstable; the damping makes it stable
-    without a change of it. It finds no flow whose instability does not oscillate, such as the conducting state of
-    convection: start there. The defaults suit wakes, that of a cylinder between Re 20 and 150.
+    The steady flow around a body is unstable at Reynolds numbers with vortex shedding; the damping stabilises it but
+    does not change it. Flows whose instability does not oscillate, such as the conducting state of convection, are not
+    stabilised: start there. The defaults suit wakes, such as that of a cylinder between Re 20 and 150.
 
     Parameters
     ----------
     flow : Simulation
-        Goes on from where it is, and is left at the steady state. An impulsive start is fine.
+        Advanced from its current state and left at the steady state. An impulsive start is fine.
     damping : float
-        chi, in units of U/D: two to four times the growth rate of the instability. More is slower.
+        chi, in units of U/D: two to four times the growth rate of the instability. Larger values are slower.
     filter_width : float
-        Delta, in units of D/U: about twice the period of the instability over 2 pi. More is slower.
+        Delta, in units of D/U: about twice the period of the instability over 2 pi. Larger values are slower.
     tolerance : float, optional
-        Root mean square rate of change of the velocity at which a flow is steady, in units of U^2/D; 1e-5 in float32
-        and 1e-7 in float64 unless given.
+        Root mean square rate of change of the velocity below which a flow counts as steady, in units of U^2/D; 1e-5 in
+        float32 and 1e-7 in float64 unless given.
     duration : float
-        After which to give up, in units of D/U.
+        Largest simulated time, in units of D/U.
 
     Returns
     -------
     BaseFlow
-        Flows that did not become steady in this time, or diverged, are not ``converged``.
+        Flows that did not become steady in this time, or that diverged, are not ``converged``.
 
     Raises
     ------
     ValueError
-        For numbers that are not positive, and flows that cannot be steady: with a free body, a swimmer or an inflow
+        For numbers that are not positive, or flows that cannot be steady: with a free body, a swimmer or an inflow
         that varies in time.
     """
     check_steady(flow)
@@ -85,7 +85,7 @@ def base_flow(
     with SelectiveFrequencyDamping(flow, damping, filter_width) as selective:
         wanting = ~flow.diverged
         while wanting.any():
-            # at least as long as the filter takes to tell the flow from what it makes of it
+            # at least the time that the filter needs to separate the flow from the filtered flow
             flow.advance(filter_width, wanting)
             change[wanting] = selective.change()[wanting]
             wanting &= (change > goal) & ~flow.diverged & (flow.time - begun < duration - 1e-9)
@@ -98,9 +98,10 @@ def check_steady(flow: Simulation) -> None:
     Raises
     ------
     ValueError
+        For a free body, a swimmer or an inflow that varies in time.
     """
     for k, body in enumerate(flow.bodies):
         if body.motion == "free":
-            raise ValueError(f"body {k} is free, so that the flow has no steady state: hold it")
+            raise ValueError(f"body {k} is free, so the flow has no steady state: hold the body")
     if any(inflow.varies for inflow in flow._inflows.values()):
-        raise ValueError("an inflow varies in time, so that the flow has no steady state")
+        raise ValueError("an inflow varies in time, so the flow has no steady state")

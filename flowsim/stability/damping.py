@@ -1,4 +1,4 @@
-"""Selective frequency damping of the flows of a batch, while they advance."""
+"""Selective frequency damping of the flows of a batch."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ FloatArray = NDArray[np.float64]
 
 
 class SelectiveFrequencyDamping:
-    """Draws flows to what a low-pass filter makes of them, in every step, from now on (Åkervik et al. 2006).
+    """Damps flows towards their low-pass filtered state in every step, from its creation on (Åkervik et al. 2006).
 
-    The velocity, and the temperature where there is one, are damped by ``damping`` (u - w), where w follows u with the
-    time ``filter_width``: what oscillates faster than that dies, and a steady flow is left alone. It runs in compiled
-    code, on a GPU on the device. As a context it stops at its end.
+    The velocity, and the temperature if there is one, are damped by ``damping`` (u - w), where w is u filtered with the
+    time constant ``filter_width``: faster oscillations decay, and a steady flow does not change. It runs in compiled
+    code on the device of the simulation. Used as a context manager, it stops at the end.
 
     Parameters
     ----------
     flow : Simulation
     damping : float
-        chi, in units of U/D: larger than the growth rate of the instability.
+        Coefficient chi, in units of U/D: larger than the growth rate of the instability.
     filter_width : float
-        Delta, in units of D/U: longer than the period of the instability over 2 pi.
+        Time constant Delta, in units of D/U: longer than the period of the instability over 2 pi.
 
     Raises
     ------
@@ -71,7 +71,7 @@ class SelectiveFrequencyDamping:
         return np.sqrt(squares / cells) / self.filter_width
 
     def stop(self) -> None:
-        """Damp no longer."""
+        """Stop the damping."""
         if self._flow.damping is self:
             self._flow.damping = None
 

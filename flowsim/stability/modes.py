@@ -1,4 +1,4 @@
-"""Growth rate, frequency and shape of the small disturbances of a steady flow that grow fastest."""
+"""Growth rate, frequency and shape of the fastest growing small disturbances of a steady flow."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 AMPLITUDE = {"float32": 1e-3, "float64": 1e-6}
-"""Largest value of the disturbances that the solver advances: small against the flow, large against its round-off."""
+"""Largest value of the disturbances that the solver advances: small relative to the flow, large to round-off."""
 UNSTEADY = 2e-3
-"""Root mean square rate of change, in U^2/D, from which on a flow is refused: of the steady flow behind a cylinder at
-Re 100 the growth rate is 14 % off at 3e-3, and 4 % at 8e-4."""
+"""Root mean square rate of change, in U^2/D, above which a flow is refused: for the steady flow behind a cylinder at
+Re 100, the error of the growth rate is 14 % at 3e-3 and 4 % at 8e-4."""
 LOOK_EVERY = 4
-"""Vectors after which it is seen whether the modes are found."""
+"""Number of vectors between convergence checks."""
 
 
 @dataclass(frozen=True)
 class Modes:
-    """The modes of each flow, the fastest growing first: a disturbance is the real part of mode times exp(s t).
+    """The modes of each flow, fastest growing first: a disturbance is the real part of mode times exp(s t).
 
-    Of two conjugate modes the one with a positive frequency is listed. A mode is scaled such that its largest entry,
-    at a face or the centre of a cell, is 1.
+    Of two complex conjugate modes, the one with positive frequency is listed. Modes are scaled such that the largest
+    entry, at a face or a cell centre, is 1.
 
     Attributes
     ----------
     growth_rate, frequency : (B, n) float64
         s = growth_rate + 2 pi i frequency, in units of U/D: the frequency is a Strouhal number.
     error : (B, n) float64
-        Estimate of the error of s by the residual, in units of U/D: as if the flow were steady.
+        Estimate of the error of s from the residual, in units of U/D, assuming that the flow is steady.
     change : (B,) float64
-        Root mean square rate of change of the flow itself while it was looked at, in units of U^2/D. What it adds to
-        the error of s is of this order, times five for the wake of a cylinder.
+        Root mean square rate of change of the undisturbed flow during the computation, in units of U^2/D. Its
+        contribution to the error of s is of this order, times five for the wake of a cylinder.
     u, v : (B, n, nx + 2 G, ny + 2 G) complex128
         Velocity of the modes on the faces; :meth:`flowsim.Simulation.add_velocity` takes their real parts.
     temperature : (B, n, nx, ny) complex128 or None
@@ -67,27 +67,27 @@ def leading_modes(
     vectors: int = 80,
     seed: int = 0,
 ) -> Modes:
-    """Find the modes of small disturbances about the steady flows of a batch that grow fastest.
+    """Compute the fastest growing modes of small disturbances about the steady flows of a batch.
 
-    By Arnoldi's iteration over the solver: a small disturbance is added to the flow, advanced by ``interval``, and what
-    it has become is made orthogonal to those before (Edwards et al. 1994; Barkley, Gomes and Henderson 2002). Nothing
-    is linearised but by its small size, so that bodies, sides and temperature are those of the simulation. float64 is
-    recommended; in float32 rates are right to about 1e-3.
+    The method is an Arnoldi iteration with the time stepper: a small disturbance is added to the flow, advanced by
+    ``interval``, and orthogonalised against the previous vectors (Edwards et al. 1994; Barkley, Gomes and Henderson
+    2002). The solver is not linearised; disturbances are merely small. So bodies, sides and temperature are treated as
+    in the simulation. float64 is recommended; in float32 rates are accurate to about 1e-3.
 
     Parameters
     ----------
     flow : Simulation
-        Steady, from :func:`flowsim.base_flow` or by itself. It is left as it was.
+        Steady flows, from :func:`flowsim.base_flow` or by themselves. Their state is restored.
     count : int
-        How many modes.
+        Number of modes.
     interval : float
-        In units of D/U. Frequencies above half of its inverse are told too low.
+        Time between two vectors, in units of D/U. Frequencies above half its inverse are aliased to lower ones.
     tolerance : float
-        Of the estimated error of every mode, in units of U/D.
+        Tolerance of the estimated error of every mode, in units of U/D.
     vectors : int
-        The most that are made for it; each takes ``interval`` of time, and a copy of the velocity in float64.
+        Largest number of vectors; each takes ``interval`` of simulated time, and memory for the velocity in float64.
     seed : int
-        Of the noise that it begins with.
+        Seed of the initial noise.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def leading_modes(
     Raises
     ------
     ValueError
-        For numbers out of range, flows that cannot be steady, and flows that are not (:data:`UNSTEADY`).
+        For numbers out of range, and flows that cannot be steady or are not (:data:`UNSTEADY`).
     ArithmeticError
         When a disturbed flow diverges.
     """
@@ -114,7 +114,7 @@ def leading_modes(
         b = int(unsteady.argmax())
         raise ValueError(
             f"flow {b} is not steady: it changes by {disturbed.change[b]:.2g} U^2/D (rms), and may by {UNSTEADY:g}; "
-            "base_flow brings it to its steady state"
+            "bring it to its steady state with base_flow"
         )
     noise = np.random.default_rng(seed).standard_normal(disturbed.size)
     first = disturbed.advance(np.tile(noise, (flow.batch, 1)))
@@ -129,7 +129,7 @@ def leading_modes(
                 break
     s, error = (np.stack(part) for part in zip(*found, strict=True))
     shapes = np.stack([space.shapes(count) for space in spaces])
-    # turned and scaled such that the largest entry is 1
+    # rotated and scaled such that the largest entry is 1
     largest = np.take_along_axis(shapes, np.abs(shapes).argmax(axis=-1)[..., None], axis=-1)
     u, v, *heat = disturbed.padded(shapes / largest)
     temperature = heat[0][..., G:-G, G:-G] if heat else None
@@ -137,7 +137,7 @@ def leading_modes(
 
 
 class _Krylov:
-    """The orthonormal vectors and the Hessenberg matrix of one flow."""
+    """Krylov space of one flow: orthonormal vectors and Hessenberg matrix."""
 
     def __init__(self, start: FloatArray, most: int) -> None:
         self._basis, self._matrix = np.zeros((most + 1, len(start))), np.zeros((most + 1, most))
@@ -145,14 +145,14 @@ class _Krylov:
 
     @property
     def last(self) -> FloatArray:
-        """The vector that was made last."""
+        """The last basis vector."""
         return self._basis[self._made]
 
     def add(self, after: FloatArray) -> None:
-        """Note what has become of the last vector, and make the next one of it."""
+        """Orthogonalise the image of the last vector, and add it as the next vector."""
         m = self._made
         known = self._basis[: m + 1]
-        for _ in range(2):  # once leaves round-off
+        for _ in range(2):  # a single pass leaves round-off errors
             share = known @ after
             after = after - share @ known
             self._matrix[: m + 1, m] += share
@@ -161,25 +161,25 @@ class _Krylov:
         self._basis[m + 1], self._made = after / length, m + 1
 
     def modes(self, count: int, interval: float) -> tuple[ComplexArray, FloatArray]:
-        """Return s of the ``count`` modes that grow fastest, and its errors, NaN and inf where there are fewer."""
+        """Return s of the ``count`` fastest growing modes, and its errors; NaN and inf if there are fewer."""
         factor, _, error = self._leading(count)
         s, errors = np.full(count, np.nan + 0j), np.full(count, np.inf)
         s[: len(factor)], errors[: len(factor)] = np.log(factor) / interval, error / interval
         return s, errors
 
     def shapes(self, count: int) -> ComplexArray:
-        """Return those modes, (count, size), NaN where there are fewer."""
+        """Return the fastest growing modes, (count, size); NaN if there are fewer."""
         _, weights, _ = self._leading(count)
         shapes = np.full((count, self._basis.shape[1]), np.nan + 0j)
         shapes[: weights.shape[1]] = weights.T @ self._basis[: self._made]
         return shapes
 
     def _leading(self, count: int) -> tuple[ComplexArray, ComplexArray, FloatArray]:
-        """Return the largest factors of an interval, their vectors in the basis, and the relative residuals."""
+        """Return the largest growth factors over an interval, their vectors in the basis, and relative residuals."""
         m = self._made
         factor, weights = np.linalg.eig(self._matrix[:m, :m].astype(np.complex128))
         fastest = np.argsort(-np.abs(factor), kind="stable")
-        # of a conjugate pair round-off may keep both or none
+        # with round-off, both or neither of a conjugate pair could pass a test for a positive imaginary part
         pairs = factor.imag >= -1e-9 * np.abs(factor)
         kept = [n for n in fastest if pairs[n] and factor[n] != 0][:count]
         residual = self._matrix[m, m - 1] * np.abs(weights[-1, kept]) / np.abs(factor[kept])
@@ -187,13 +187,13 @@ class _Krylov:
 
 
 def _free(kinds: NDArray[np.int64], n: int) -> slice:
-    """Return the faces along a line of n cells, ghosts counted, whose velocity no side gives."""
+    """Return the faces along a line of n cells, as padded indices, whose velocity is not prescribed by a side."""
     low, high = (kind in (Side.OUTFLOW, Side.OPEN) for kind in kinds)
     return slice(G + (not (low or kinds[0] == Side.PERIODIC)), G + n + high)
 
 
 class _Disturbed:
-    """Advances small disturbances of the flows of a batch, as vectors (B, size) of the values that no side gives."""
+    """Advances small disturbances of the flows of a batch, as vectors (B, size) of values not prescribed by sides."""
 
     def __init__(self, flow: Simulation, interval: float) -> None:
         self._flow, self._interval = flow, interval
@@ -215,7 +215,7 @@ class _Disturbed:
         self.change: FloatArray = np.sqrt(squares / (nx * ny)) / interval
 
     def advance(self, vectors: FloatArray | None) -> FloatArray:
-        """Return what disturbances become in the interval, or the flow without one; the flow is left as it was."""
+        """Return disturbances after the interval, or the flow itself without any; restore the flow afterwards."""
         flow, scale = self._flow, np.ones((flow_batch := self._flow.batch, 1))
         zero = np.zeros((flow_batch, self.size))
         if vectors is not None:
@@ -227,7 +227,9 @@ class _Disturbed:
         after = self._values()
         flow.restore_states(self._all, self._stored, self._all)
         if diverged:
-            raise ArithmeticError("a disturbed flow diverged: is it at its steady state?")
+            raise ArithmeticError(
+                "a disturbed flow diverged; check that the flow is at its steady state"
+            )
         return after if vectors is None else (after - self._undisturbed) / scale
 
     def _fields(self) -> list[Any]:

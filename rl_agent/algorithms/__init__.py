@@ -1,6 +1,6 @@
-"""The learning rules, a folder for each.
+"""The learning algorithms, one folder each.
 
-``config.py`` has the settings, their defaults and their rules for a run, and registers the algorithm; ``loss.py`` has
-what acts and the loss as the paper writes it, and is imported when an agent is made; ``gradient.py`` has the analytic
-gradient, where there is one.
+``config.py`` defines the settings, their defaults and how they are fitted to a run, and registers the algorithm.
+``loss.py`` defines the actor and the loss as written in the paper; it is imported when an agent is created.
+``gradient.py``, if present, has the analytic gradient.
 """

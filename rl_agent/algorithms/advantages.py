@@ -13,8 +13,8 @@ L is lower triangular with a softplus diagonal; K and the diagonals of L+ and L-
 
     L_adv = [ rho_t ( A(s_t, a_t) + V(s_t) - Q_ret_t ) ]^2 / 2                                            (eq. 23)
 
-which moves the coefficients alone: rho, V, m and sigma are held constant in it (the paper says only that the
-coefficients minimise it).
+which trains only the coefficients: rho, V, m and sigma are held constant (the paper says only that the coefficients
+minimise it).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tensor: TypeAlias = "torch.Tensor"
 
 
 def count_coefficients(form: str, size: int) -> int:
-    """Count the coefficients C of a form, or of ``none``, for actions of ``size`` components."""
+    """Return the number of coefficients C of a form (zero for ``none``), for actions of ``size`` components."""
     return {"none": 0, "quadratic": size * (size + 1) // 2, "gaussian": 1 + 2 * size}[form]
 
 
@@ -46,7 +46,7 @@ def lower_triangular(coefficients: Tensor, size: int) -> Tensor:
 
 
 def quadratic(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """A(s, a) by eqs. 18 and 19.
+    """Compute A(s, a) by eqs. 18 and 19.
 
     Parameters
     ----------
@@ -70,20 +70,20 @@ def quadratic(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) -
 
 
 def gaussian(coefficients: Tensor, action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """A(s, a) by eqs. 20 and 22; arguments of ``quadratic``, with coefficients of shape (n, 1 + 2 A)."""
+    """Compute A(s, a) by eqs. 20 and 22; arguments as ``quadratic``, with coefficients of shape (n, 1 + 2 A)."""
     size = action.shape[1]
     positive = torch.nn.functional.softplus(coefficients)
     height, above, below = positive[:, 0], positive[:, 1 : 1 + size], positive[:, 1 + size :]
     offset = action - mean
     spread = offset.clamp(min=0.0) ** 2 / above + offset.clamp(max=0.0) ** 2 / below
     share = 0.5 * ((above / (above + std**2)).sqrt() + (below / (below + std**2)).sqrt())
-    # the slope of a product looks for zeros on the host, which a captured step may not; no share is zero
+    # the gradient of prod() checks for zeros on the host, which CUDA graph capture forbids; no share is zero
     product = share.log().sum(1).exp()
     return height * (torch.exp(-0.5 * spread.sum(1)) - product)
 
 
 def loss(advantage: Tensor, value: Tensor, q_ret: Tensor, rho: Tensor) -> Tensor:
-    """L_adv by eq. 23 from A(s_t, a_t), V(s_t), Q_ret_t and rho_t, all of shape (n,)."""
+    """Compute L_adv by eq. 23 from A(s_t, a_t), V(s_t), Q_ret_t and rho_t, all of shape (n,)."""
     error = rho.detach() * (advantage + value.detach() - q_ret)
     return 0.5 * error**2
 
@@ -92,4 +92,4 @@ FORMS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
     "quadratic": quadratic,
     "gaussian": gaussian,
 }
-"""By the name in the settings."""
+"""Closed forms by their name in the settings."""

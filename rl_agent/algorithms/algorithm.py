@@ -1,10 +1,10 @@
-"""What the learner asks of an algorithm, and the machinery that those share which learn by autograd.
+"""Interface of an algorithm to the learner, and code shared by the algorithms that use autograd.
 
 An algorithm keeps all its weights in one flat vector, those of its ``Actor`` first. Its loss is one torch function of
-that vector and of a batch; whatever must not carry a gradient is detached there, so that one scalar trains all the
-networks. ``GradientStep`` differentiates it, on either device, and an ``Optimiser`` descends. Where the networks are
-small, more than half of such a step on a CPU is autograd's own work; there an algorithm may have its gradient written
-out, too (``gradient.py``), with which it descends by itself.
+that vector and of a batch. Terms that must not carry a gradient are detached in it, so that one scalar trains all
+networks. ``GradientStep`` differentiates the loss, on CPU or GPU, and an ``Optimiser`` updates the weights. With small
+networks, autograd's overhead is more than half of such a step on a CPU; an algorithm may therefore provide an analytic
+gradient (``gradient.py``), which is used instead.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the networks say about a batch, and the size of the losses.
+    """Results of a gradient step: outputs of the networks for a batch, losses and statistics.
 
     Attributes
     ----------
     value, rho, kl
-        V(s_t) (or Q(s_t, a_t)), importance weight (clipped where the replay asks for it) and D_KL(mu_t || pi), (B,).
+        V(s_t) (or Q(s_t, a_t)), importance weight (clipped if the replay method clips it) and D_KL(mu_t || pi), (B,).
     far
         Whether a step is far-policy, shape (B,).
     policy_loss, value_loss
-        Means over the steps that rule 1 keeps, of the policy's loss and of the squared error of the value, halved.
+        Mean policy loss and mean half squared error of the value, over the steps that rule 1 keeps.
     mean_rho, mean_kl, far_fraction
-        Means over the experiences of the batch.
+        Means over the steps of the batch.
     gradient_norm
         Euclidean norm of dL/dw.
     td_error
-        Error of the value of each step, for priorities, shape (B,).
+        TD error of each step, for priorities, shape (B,).
     advantage
-        A(s_t, a_t), where it has a closed form, shape (B,).
+        A(s_t, a_t), if it has a closed form, shape (B,).
     priority
-        What a prioritised sampler goes by instead of ``td_error``, shape (B,).
+        Priority for a prioritised sampler, used instead of ``td_error`` if given, shape (B,).
     """
 
     value: F32
@@ -85,12 +85,12 @@ class Evaluation:
 
 
 def mean_of_present(numbers: npt.NDArray[Any], present: F32 | None) -> float:
-    """Mean over the steps that agents took part in; ``present`` is 1 or 0 for each, ``None`` where all did."""
+    """Return the mean over the steps of present agents; ``present`` is 1 or 0 per step, ``None`` if all are present."""
     return float(numbers.mean() if present is None else np.average(numbers, weights=present))
 
 
 def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
-    """Sort the results of a loss into an ``Evaluation``; ``far`` comes as 1 or 0, and so may ``present``."""
+    """Build an ``Evaluation`` from the results of a loss; ``far`` and the optional ``present`` are 1 or 0."""
     rho, kl, far = results["rho"], results["kl"], results["far"] > 0.5
     present = results.get("present")
     return Evaluation(
@@ -111,7 +111,7 @@ def evaluation_of(results: Mapping[str, npt.NDArray[Any]]) -> Evaluation:
 
 
 def near_policy_masks(rho: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tell which steps are far-policy, and which steps rule 1 keeps for the update, both as 1 or 0 of shape (B,)."""
+    """Return masks of far-policy steps and of the steps that rule 1 keeps for the update, 1 or 0, shape (B,)."""
     c_max = inputs["c_max"]
     far = 1.0 - is_near_policy(rho, 1.0 / c_max, c_max).to(rho.dtype)
     return far, 1.0 - inputs["rule_1"] * far
@@ -125,21 +125,21 @@ def centered(advantage: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
 def compare_gaussians(
     inputs: Tensors, mean: torch.Tensor, std: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compare the present Gaussian policy with the stored behaviour.
+    """Compare the current Gaussian policy with the stored behaviour policy.
 
     Parameters
     ----------
     inputs
-        Of a loss.
+        Inputs of the loss.
     mean, std
-        Statistics of pi, shapes (B, A), and (A,) or (B, A).
+        Mean and standard deviation of pi, shapes (B, A), and (A,) or (B, A).
 
     Returns
     -------
     rho, kl
         Importance weight (held constant) and D_KL(mu || pi), shape (B,).
     far, kept
-        As of ``near_policy_masks``.
+        See ``near_policy_masks``.
     """
     action, behaviour = inputs["action"], (inputs["behaviour_mean"], inputs["behaviour_std"])
     log_pi, log_mu, kl = densities.compare_normals(action, behaviour, (mean, std))
@@ -148,45 +148,46 @@ def compare_gaussians(
 
 
 class Algorithm(ABC):
-    """Weights of an algorithm, how they act and how they learn.
+    """Base class of the algorithms: the weights, acting and learning.
 
     Parameters
     ----------
     config
-        The learner's settings.
+        Settings of the learner.
     sizes
-        Of the task.
+        Sizes of the task.
     actor
-        The policy; it reads the first weights.
+        The policy; it uses the first part of the weights.
     parts
         All networks and loose parameters, those of the actor first.
     groups
-        By name, the first and the last of the consecutive parts that share moments and a learning rate.
+        Parameter groups by name: the first and the last of the consecutive parts that share Adam moments and a learning
+        rate.
     rng
-        Samples the first weights, and later the noise of the losses.
+        Samples the initial weights, and later the noise of the losses.
 
     Attributes
     ----------
     weights, target
-        Flat vectors; there is a target where the settings have a rate for it. With a GPU they and the moments are
-        copies on the host: ``torch_step.to_host()`` brings them up to date.
+        Flat vectors; there is a target if the settings have a ``tau``. With a GPU, these and the moments are copies on
+        the host, which ``torch_step.to_host()`` updates.
     optimiser
-        Moves the weights and the target; it has the moments.
+        Updates the weights and the target, and holds the moments.
     torch_step
         The update by autograd, on the device.
     due
-        Groups that move in the step under way; a loss may leave out what the others would learn from.
+        Groups updated in the current step; a loss may skip terms that train only other groups.
     last_gradient
-        dL/dw of the last step whose gradient was written out, shape of ``weights``.
+        dL/dw of the last step with an analytic gradient, shape of ``weights``.
     host_weights, host_target, host_gradient
-        ``weights``, ``target`` and ``last_gradient`` cut into the blocks of the networks.
+        ``weights``, ``target`` and ``last_gradient`` as views per network.
     analytic_gradient
-        Where the gradient is written out, what writes dL/dw of a batch into ``last_gradient`` instead of autograd
-        (``rl_agent/algorithms/NAME/gradient.py``); arguments of ``update`` without the learning rate.
+        Writes dL/dw of a batch into ``last_gradient`` instead of autograd, if there is an analytic gradient
+        (``rl_agent/algorithms/NAME/gradient.py``); takes the arguments of ``update`` without the learning rate.
     uses_value_targets
-        Whether it learns from the stored V_tbc.
+        Whether the algorithm learns from the stored V_tbc.
     schedule
-        When the master loop learns.
+        Decides when the master loop takes gradient steps.
     """
 
     uses_value_targets = False
@@ -228,33 +229,33 @@ class Algorithm(ABC):
         self.host_target = {} if self.target is None else parts.arrays(self.target)
 
     def act(self, observations: F32, state: F32) -> Acting:
-        """Tell what the newest policy says about standardised observations (n, S)."""
+        """Evaluate the newest policy for standardised observations (n, S)."""
         self.torch_step.to_host()
         return self._act(observations, state)
 
     @property
     def acting_weights(self) -> F32:
-        """The newest weights of the policy, not a copy."""
+        """The newest weights of the policy, a view."""
         self.torch_step.to_host()
         return self.weights[: self.actor.size]
 
     @property
     def has_diverged(self) -> bool:
-        """Whether a weight is not finite: nothing can be learned any more."""
+        """Whether any weight is not finite."""
         self.torch_step.to_host()
         return not bool(np.isfinite(self.weights).all())
 
     def values(self, windows: F32, lengths: I64) -> F32:
-        """V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
+        """Return V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
         return np.zeros(len(lengths), np.float32)
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Any]:
-        """Gather what a gradient needs of sampled steps.
+        """Gather the data of sampled steps for a gradient.
 
         Returns
         -------
         indices
-            Ring indices of the steps that the results of ``update`` are about.
+            Ring indices of the steps to which the results of ``update`` belong.
         batch
             A dataclass of arrays.
         """
@@ -270,11 +271,11 @@ class Algorithm(ABC):
         batch
             From ``gather``.
         learning_rate
-            Present value of ``config.learning_rate``; all rates are annealed alike.
+            Annealed value of ``config.learning_rate``; all rates are annealed by the same factor.
         rules
-            Of remember-and-forget.
+            Current parameters of Remember-and-Forget.
         weight
-            Importance-sampling weights of a prioritised sampler, shape (B,); 1 if left out.
+            Importance-sampling weights of a prioritised sampler, shape (B,); 1 if omitted.
         """
         rates = self.rates(learning_rate / self.config.learning_rate)
         self.due = frozenset(rates)
@@ -288,18 +289,18 @@ class Algorithm(ABC):
         )
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Bring the results of the loss into the order of the gathered ``indices``."""
+        """Reorder the results of the loss to match the gathered ``indices``."""
         return results
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
-        """Collect what the loss reads of a batch; algorithms with random losses add their noise."""
+        """Collect the inputs of the loss from a batch; algorithms with random losses add their noise."""
         arrays = {name: array for name, array in vars(batch).items() if array is not None}
         return arrays | {
             "weight": np.ones(len(batch.action), np.float32) if weight is None else weight
         }
 
     def rates(self, share: float) -> dict[str, float]:
-        """Learning rates of the groups that move in this step, annealed to ``share`` of their first values."""
+        """Return the learning rates of the groups to update, ``share`` times their initial values."""
         first = {"policy": self.config.policy_rate}
         return {
             name: share * first.get(name, self.config.learning_rate)
@@ -307,38 +308,38 @@ class Algorithm(ABC):
         }
 
     def target_rate(self) -> float:
-        """Share of the weights that enters the target network in this step."""
+        """Return the Polyak coefficient of the target network in this step."""
         return self.config.tau if isinstance(self.config, HasTarget) else 0.0
 
     def statistics(self) -> dict[str, float]:
-        """Tell what is worth a curve in this algorithm alone."""
+        """Return algorithm-specific statistics to log, by name."""
         return {}
 
     @abstractmethod
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """Loss of a batch as a torch graph of ``weights``, and the results that ``evaluation_of`` sorts."""
+        """Compute the loss of a batch as a torch graph of ``weights``, and the results for ``evaluation_of``."""
 
     def weight_decay(self, weights: torch.Tensor, *names: str) -> torch.Tensor:
-        """L2 decay of critics: l/2 times the sum of squares of the weights of these parts, l being ``critic_l2``."""
+        """Return the L2 penalty of critics: l/2 times the sum of squared weights of these parts, l = ``critic_l2``."""
         if not isinstance(self.config, ActorCritic) or self.config.critic_l2 == 0.0:
             return weights.new_zeros(())
         squares = [(weights[self.parts.slices[name]] ** 2).sum() for name in names]
         return 0.5 * self.config.critic_l2 * torch.stack(squares).sum()
 
     def arrays(self) -> dict[str, F32]:
-        """Arrays of a checkpoint: the weights, moments and target themselves, not copies."""
+        """Return the arrays of a checkpoint: the weights, moments and target, not copied."""
         self.torch_step.to_host()
         return self.optimiser.arrays()
 
     def counters(self) -> dict[str, Any]:
-        """Numbers of a checkpoint."""
+        """Return the step counters and the random state of a checkpoint."""
         return {
             "adam_steps": {name: adam.steps for name, adam in self.optimiser.adams.items()},
             "random": self._rng.bit_generator.state,
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], counters: dict[str, Any]) -> None:
-        """Take over the arrays and numbers of a checkpoint."""
+        """Restore the arrays and counters of a checkpoint."""
         for name, array in self.arrays().items():
             array[...] = arrays[name]
         for name, steps in counters["adam_steps"].items():

@@ -1,4 +1,4 @@
-"""What the written-out gradients of the algorithms with critics Q(s, a) share."""
+"""Code shared by the analytic gradients of the algorithms with critics Q(s, a)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ __all__ = ["Windows", "compare_behaviour", "evaluate", "fit", "least_q"]
 
 F32 = npt.NDArray[np.float32]
 Windows = tuple[F32, npt.NDArray[np.int64]]
-"""Windows (T, B, S) and their lengths (B,)."""
+"""Windows, shape (T, B, S), and their lengths, shape (B,)."""
 
 
 def compare_behaviour(
     batch: Transitions, mean: F32, std: F32, rules: Rules
 ) -> tuple[dict[str, npt.NDArray[Any]], F32]:
-    """Compare a Gaussian policy with the stored behaviour.
+    """Compare a Gaussian policy with the stored behaviour policy.
 
     Returns
     -------
-    near, kept
-        rho, kl and far by name, and 1 for the steps that rule 1 keeps for the update, else 0, shape (B,).
+    near
+        rho, kl and far by name, each of shape (B,).
+    kept
+        1 for the steps that rule 1 keeps for the update, else 0, shape (B,).
     """
     behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
     log_rho, kl = comparison.compare(mean, std, *behaviour)
@@ -46,7 +48,7 @@ def fit(
     q_target: F32,
     share: F32,
 ) -> F32:
-    """Write the gradient of sum_b share_b (q_b - Q(s_b, a_b))^2 / 2 + l/2 |w|^2 by the weights of the critic ``name``.
+    """Write the gradient of sum_b share_b (q_b - Q(s_b, a_b))^2 / 2 + l/2 |w|^2 for the weights of critic ``name``.
 
     Returns
     -------
@@ -65,12 +67,14 @@ def fit(
 def least_q(
     algorithm: Algorithm, critics: dict[str, Pass], windows: Windows, action: F32, share: F32
 ) -> tuple[F32, F32]:
-    """Evaluate actions by the lesser of some critics.
+    """Evaluate actions by the minimum over several critics.
 
     Returns
     -------
-    q, slope
-        min Q(s, a), shape (B,), and the gradient of sum_b share_b min Q(s_b, a_b) by the actions, shape (B, A).
+    q
+        min Q(s, a), shape (B,).
+    slope
+        Gradient of sum_b share_b min Q(s_b, a_b) with respect to the actions, shape (B, A).
     """
     values = [
         one.forward(algorithm.host_weights[name], *windows, action[None])[:, 0]
@@ -94,7 +98,7 @@ def evaluate(
     policy_loss: F32,
     value_loss: F32,
 ) -> Evaluation:
-    """Collect an ``Evaluation``; ``near`` holds rho, kl and far, the losses are those of each step, shape (B,)."""
+    """Build an ``Evaluation`` from ``near`` (rho, kl and far) and the losses of each step, shape (B,)."""
     count = max(1.0, float(kept.sum()))
     return evaluation_of(
         near

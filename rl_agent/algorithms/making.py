@@ -1,4 +1,4 @@
-"""Makes what acts and what learns, by the settings of whichever algorithm."""
+"""Construction of the actor and the algorithm from the settings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["make_actor", "make_algorithm"]
 
 
 def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
-    """Build the policy of the algorithm that ``config.algorithm`` names.
+    """Build the policy of the algorithm ``config.algorithm``.
 
     Raises
     ------
     ValueError
-        If the algorithm, or one of its settings, does not serve the actions of the task.
+        If the algorithm, or one of its settings, does not support the actions of the task.
     """
     for problem in _problems(config, sizes):
         raise ValueError(problem)
@@ -31,7 +31,7 @@ def make_actor(config: AgentConfig, sizes: Sizes) -> Actor:
 
 
 def make_algorithm(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Algorithm:
-    """Build the algorithm that ``config.algorithm`` names, with fresh weights; errors of ``make_actor``."""
+    """Build the algorithm ``config.algorithm`` with new weights; raises as ``make_actor``."""
     for problem in _problems(config, sizes):
         raise ValueError(problem)
     algorithm: Algorithm = implementation(config)[1](config, sizes, rng)
@@ -39,7 +39,7 @@ def make_algorithm(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) 
 
 
 def _problems(config: AgentConfig, sizes: Sizes) -> Iterator[str]:
-    """Say why the algorithm cannot serve a task."""
+    """Yield the reasons why the algorithm does not support a task."""
     kinds = algorithms().items()
     if not sizes.choices and not config.serves_boxes:
         yield (

@@ -1,4 +1,4 @@
-"""What algorithms share that learn from a horizon of steps, with V of a network of its own, and then forget them."""
+"""Code shared by the on-policy algorithms, which have a network for V and discard each horizon after learning."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ I64 = npt.NDArray[np.int64]
 
 
 class OnPolicy(Algorithm):
-    """Learns in iterations; its part ``value`` is V."""
+    """Base class of the on-policy algorithms, which learn in iterations; the part ``value`` is V."""
 
     schedule = Iterations
 
     def values(self, windows: F32, lengths: I64) -> F32:
-        """V at the end of windows, shape (n,)."""
+        """Return V at the end of windows, shape (n,)."""
         self.torch_step.to_host()
         with torch.no_grad():
             views = self.parts.views(torch.from_numpy(self.weights))
@@ -32,6 +32,6 @@ class OnPolicy(Algorithm):
         return outputs[:, 0].numpy()
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Batch]:
-        """Gather sampled steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised where the algorithm asks for it."""
+        """Gather sampled steps; ``v_tbc`` holds G_t and ``q_ret`` A_t, standardised if the algorithm does so."""
         indices, batch = gather_batch(source, indices, self.network.history)
         return indices, Batch(**vars(batch) | {"q_ret": source.memory.values.advantage[indices]})

@@ -1,8 +1,8 @@
-"""What algorithms share that learn from segments of episodes: their steps follow one another up to a bootstrap.
+"""Code shared by algorithms that learn from segments of episodes: consecutive steps up to a bootstrap.
 
-The policy is a Gaussian with a fixed sigma, or categorical. Its statistics phi, the mean or the probabilities, are the
-space of the trust region of the ACER paper (section 3.3): the policy's loss is -phi' z with z constant, where z is the
-policy gradient g by phi, or where there is a trust region what is left of it there.
+The policy is a Gaussian with a fixed sigma, or categorical. The trust region of the ACER paper (section 3.3) is defined
+in the space of its statistics phi, the mean or the probabilities: the policy's loss is -phi' z with z constant, where z
+is the policy gradient g with respect to phi, projected onto the trust region if there is one.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class Segments:
     ----------
     sequences, lengths
         Up to ``network.history`` observations before each segment, its own and the one that followed, aligned at their
-        ends, zeros before an episode, shape (H + T + 1, n, S); and how many of them exist, not growing, shape (n,).
+        ends, zeros before an episode, shape (H + T + 1, n, S); and how many of them exist, in descending order, (n,).
     action, behaviour_mean, behaviour_std, reward
-        Shape (M, ...); the reward in scaled units.
+        Data of the gathered steps, shape (M, ...); the reward is scaled.
     index
-        Where each of the M lies in the grid, counted along its rows, shape (M,).
+        Row-major position of each of the M steps in the grid, shape (M,).
     exists
         1 for steps of a segment, 0 for entries before it begins, shape (T, n).
     nonterminal
         0 where a terminal state follows the segment, else 1, shape (n,).
     gamma
-        Present discount factor.
+        Current discount factor.
     """
 
     sequences: F32
@@ -92,21 +92,23 @@ def retrace(
     last: torch.Tensor,
     gamma: torch.Tensor | float,
 ) -> torch.Tensor:
-    """Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along segments (Retrace; 1 as trace: Q opc).
+    """Compute Q_i = r_{i+1} + gamma [ trace_{i+1} (Q_{i+1} - q_{i+1}) + V_{i+1} ] along segments (Retrace).
+
+    With ``trace`` 1 the result is Q_opc.
 
     Parameters
     ----------
     reward, value, q, trace
-        r_{i+1}, V(s_i), Q(s_i, a_i) and the trace's coefficient, shape (T, n).
+        r_{i+1}, V(s_i), Q(s_i, a_i) and the trace coefficient, shape (T, n).
     last
-        Value of what followed the last steps, shape (n,).
+        Value after the last steps, shape (n,).
     gamma
         Discount factor.
 
     Returns
     -------
     Tensor
-        Shape (T, n).
+        The targets, shape (T, n).
     """
     found, following = [], last
     for i in range(len(reward) - 1, -1, -1):
@@ -123,28 +125,28 @@ def trust_region_step(g: torch.Tensor, k: torch.Tensor, delta: float) -> torch.T
 
 
 def statistics(outputs: torch.Tensor, choices: int) -> torch.Tensor:
-    """Turn outputs of the policy into phi: the mean, or the probabilities of ``choices`` actions."""
+    """Convert outputs of the policy to phi: the mean, or the probabilities of ``choices`` actions."""
     return torch.softmax(outputs, -1) if choices else outputs
 
 
 def grad_log_density(
     phi: torch.Tensor, action: torch.Tensor, sigma: float, choices: int
 ) -> torch.Tensor:
-    """Gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a instead of a."""
+    """Compute the gradient of log f(a|phi) by phi, shape of phi: (a - m) / sigma^2, or 1 / p_a at component a."""
     if choices:
         return torch.zeros_like(phi).scatter(1, action.long(), 1.0) / phi.clamp(min=1e-6)
     return (action - phi) / sigma**2
 
 
 def grad_kl(phi: torch.Tensor, average: torch.Tensor, sigma: float, choices: int) -> torch.Tensor:
-    """Gradient k of D_KL( f(.|average) || f(.|phi) ) by phi, shape of phi."""
+    """Compute the gradient k of D_KL( f(.|average) || f(.|phi) ) by phi, shape of phi."""
     return -average / phi.clamp(min=1e-6) if choices else (phi - average) / sigma**2
 
 
 def compare(
     inputs: Tensors, outputs: torch.Tensor, sigma: float, choices: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compare the policy with the stored behaviour; returns rho (held constant), log rho and D_KL(mu || pi), (M,)."""
+    """Compare the policy with the stored behaviour; return rho (held constant), log rho and D_KL(mu || pi), (M,)."""
     action, mu = inputs["action"], inputs["behaviour_mean"]
     if choices:
         log_pi = densities.categorical_log_density(action, outputs)
@@ -162,7 +164,7 @@ def compare(
 def between(
     inputs: Tensors,
 ) -> tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
-    """Ways from what is gathered, shape (M,), to the grid of ``Segments``, and back."""
+    """Return functions that map gathered values, shape (M,), to the grid of ``Segments``, and back."""
     shape, index = inputs["exists"].shape, inputs["index"].long()
 
     def grid(x: torch.Tensor) -> torch.Tensor:
@@ -172,7 +174,7 @@ def between(
 
 
 def step_indices(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where in ``sequences`` the M steps lie, and what followed the n last ones."""
+    """Return the row-major positions in ``sequences`` of the M steps, and of the n observations after the last ones."""
     total, n, _ = inputs["sequences"].shape
     before = total - 1 - len(inputs["exists"])
     after = (total - 1) * n + torch.arange(n, device=inputs["index"].device)
@@ -180,7 +182,7 @@ def step_indices(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class SegmentAlgorithm(Algorithm):
-    """Gathers segments of up to ``segment`` steps, and averages losses over their steps."""
+    """Base class of algorithms that gather segments of up to ``segment`` steps and average losses over them."""
 
     config: SegmentConfig
 
@@ -189,12 +191,12 @@ class SegmentAlgorithm(Algorithm):
         self._is_step: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Segments]:
-        """Gather the segments that end at ``indices``, those with the longest past first."""
+        """Gather the segments that end at ``indices``, sorted by descending number of known observations."""
         storage, history, count = source.memory.storage, self.network.history, len(indices)
         longest = self.config.segment
-        if self.config.device == "cpu":  # a graph needs the same shapes every time
+        if self.config.device == "cpu":  # a CUDA graph needs constant shapes
             longest = min(longest, int(storage.position[indices].max()) + 1)
-        else:  # or one of a few, filled up with segments of no steps
+        else:  # one of a few shapes, padded with empty segments
             indices = np.resize(indices, -(-count // self.config.episodes) * self.config.episodes)
         known = np.minimum(storage.position[indices] + 2, history + longest + 1)
         order = np.argsort(-known, kind="stable")
@@ -221,7 +223,7 @@ class SegmentAlgorithm(Algorithm):
         )
 
     def sorted_results(self, results: dict[str, Any]) -> dict[str, Any]:
-        """Leave out the rows that are no steps."""
+        """Drop the padding rows."""
         return {
             name: array[self._is_step] if np.ndim(array) else array
             for name, array in results.items()
@@ -235,7 +237,7 @@ class SegmentAlgorithm(Algorithm):
         index: torch.Tensor,
         actions: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Compute the outputs of a network at steps of the segments."""
+        """Compute the outputs of the network ``name`` at the positions ``index`` of the segments."""
         return unrolled_outputs(
             self.parts, name, views, inputs["sequences"], inputs["lengths"], index, actions
         )
@@ -243,7 +245,7 @@ class SegmentAlgorithm(Algorithm):
     def averaged(
         self, policy_loss: torch.Tensor, value_loss: torch.Tensor, inputs: Tensors, results: Tensors
     ) -> tuple[torch.Tensor, Tensors]:
-        """Average over the steps that exist."""
+        """Average the losses over the steps that exist."""
         exists = inputs["exists"].reshape(-1)[inputs["index"].long()]
         mean = lambda x: (x * exists).sum() / exists.sum()  # noqa: E731
         far, _ = near_policy_masks(results["rho"], inputs)

@@ -1,4 +1,4 @@
-"""What every learner reads, and how settings that nobody reads are refused."""
+"""Settings of every learner, and the rejection of settings that an algorithm does not use."""
 
 from __future__ import annotations
 
@@ -38,133 +38,134 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 SCORE_SETTINGS = ("performance_window", "score_learning_rate")
-"""Settings of the samplers that score steps by a network."""
+"""Settings of the samplers that score steps with a network."""
 
 
 class AgentConfig(BaseModel):
-    """Settings of one learner; here those that every algorithm has.
+    """Settings of a learner that all algorithms share.
 
-    ``AgentConfig(algorithm="sac", ...)`` and ``AgentConfig.model_validate`` make a :class:`SACConfig`, as
-    :class:`pathlib.Path` makes the path of its system.
+    ``AgentConfig(algorithm="sac", ...)`` and ``AgentConfig.model_validate`` return a :class:`SACConfig`, as
+    :class:`pathlib.Path` returns the path class of the operating system.
 
-    What is not named has the paper's value, until ``rl_agent.config.defaults.fit`` fits it to a run.
-    ``model_fields_set`` is what was named. A written configuration has the settings of all algorithms, those of others
-    at their defaults.
+    Settings that are not given have the paper's value until ``rl_agent.config.defaults.fit`` fits them to a run;
+    ``model_fields_set`` holds the names of the given ones. A written configuration contains the settings of all
+    algorithms, those of the other algorithms with their defaults.
 
     Attributes
     ----------
     algorithm
-        The learning rule; see ``rl_agent/algorithms``.
+        Name of the learning algorithm; see ``rl_agent/algorithms``.
     defaults
-        Where a run takes settings from that are not named: ``run`` fits them to its length and that of its episodes
-        (``rl_agent/config/defaults.py``), ``paper`` leaves them as published.
+        Values of settings that are not given: ``run`` fits them to the length of the run and of its episodes
+        (``rl_agent/config/defaults.py``), ``paper`` uses the published values.
     network
         ``mlp`` (softsign layers), ``lstm`` (recurrent layers, trained on windows) or ``conv`` (convolutions of
-        pictures, which the memory holds as ``uint8``).
+        images, which the memory stores as ``uint8``).
     hidden
-        Units per hidden layer; ``None`` takes the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv).
+        Units per hidden layer; ``None`` uses the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv).
     activation
-        Of the hidden layers of an mlp; those of a conv are ReLU.
+        Activation of the hidden layers of an mlp; those of a conv are ReLU.
     window
-        Steps of history before the sampled step that an lstm is unrolled over (appendix D runs: 16); of a conv the
-        frames that are stacked beneath the present one (3).
+        ``lstm``: steps before the sampled step over which the network is unrolled (16 in appendix D); ``conv``: earlier
+        frames stacked with the current one (3).
     frames
-        Network ``mlp``: observations that are stacked, the present one and those before it.
+        Network ``mlp``: number of stacked observations, including the current one.
     previous_action
-        Whether the action of the step before is read beside each observation; before the first step it is zero. Of
-        continuous actions in half ranges, clipped; of discrete ones a number for each, 1 for the chosen one.
+        Whether the previous action is added to each observation; it is zero before the first step. Continuous actions
+        are in half ranges and clipped, discrete ones one-hot.
     image_shape
-        Network ``conv``: channels, height and width that the numbers of an observation are, in this order.
+        Network ``conv``: channels, height and width of a flattened observation, in this order.
     convolutions
-        Network ``conv``: channels, side of the filters and stride of each layer (those of Mnih et al. 2015; Rainbow has
-        its own).
+        Network ``conv``: channels, filter size and stride of each layer (those of Mnih et al. 2015; Rainbow has its
+        own).
     gamma
         Discount factor, in [0, 1].
     learning_rate
-        Step size of Adam at t = 0 (eta of eq. 13); also the pace of beta, unless it has its own. With separate
-        networks, that of the critics.
+        Step size of Adam at t = 0 (eta of eq. 13); also the rate at which beta changes. With separate networks, the
+        step size of the critics.
     batch_size
-        Steps sampled for a gradient (B).
+        Steps sampled per gradient (B).
     buffer_size
-        Steps that the replay memory holds at most (N); whole episodes leave first in, first out.
+        Capacity of the replay memory in steps (N); whole episodes are evicted first in, first out.
     learning_starts
-        Steps in the memory at which learning starts (N_start); scaling of states is frozen there.
+        Steps in the memory at which learning starts (N_start); the scaling of states is frozen then.
     env_steps_per_gradient_step
-        Environment steps per gradient step (F), held exactly; 0.5 means two gradient steps per step.
+        Environment steps per gradient step (F), kept exactly; 0.5 means two gradient steps per step.
     replay
-        What is remembered and forgotten: ``refer`` (rules 1 and 2), ``refer-1`` (only clips far-policy gradients),
-        ``refer-2`` (only the KL penalty, importance weights clipped at 1000) or ``none`` (plain experience replay).
+        Remember-and-Forget rules: ``refer`` (rules 1 and 2), ``refer-1`` (only skips far-policy gradients), ``refer-2``
+        (only the KL penalty, importance weights clipped at 1000) or ``none`` (plain experience replay).
     sampler
-        Which steps are sampled: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al.
-        2016), ``ero`` (from a learned subset, Zha et al. 2019) or ``ners`` (by learned scores, Oh et al. 2021). All but
-        the first need ``replay`` ``none`` or ``refer-1``; ACER samples episodes and PPO uses every step, so they take
-        none.
+        How steps are sampled: ``uniform``, ``rank`` or ``proportional`` (prioritised by TD error, Schaul et al. 2016),
+        ``ero`` (from a learned subset, Zha et al. 2019) or ``ners`` (by learned scores, Oh et al. 2021). All except
+        ``uniform`` need ``replay`` ``none`` or ``refer-1``, and cannot be used with algorithms that sample segments or
+        are on-policy.
     priority_exponent
-        How strongly priorities count; ``None`` takes 0.7 (rank), 0.6 (proportional) or 0.5 (ners).
+        Exponent of the priorities; ``None`` uses 0.7 (rank), 0.6 (proportional) or 0.5 (ners).
     importance_exponent
-        How far importance-sampling weights make up for the priorities, 0 to 1.
+        Exponent of the importance-sampling weights that correct for the priorities, 0 to 1.
     importance_steps
-        Environment steps in which ``importance_exponent`` rises to 1, in proportion; ``None`` leaves it as it is.
+        Environment steps over which ``importance_exponent`` rises linearly to 1; ``None`` keeps it constant.
     performance_window
-        Sampler ``ero`` or ``ners``: training episodes whose mean return is compared with that of as many before.
+        Sampler ``ero`` or ``ners``: number of training episodes whose mean return is compared with that of as many
+        before.
     score_learning_rate
-        Sampler ``ero`` or ``ners``: step size of Adam for its network.
+        Sampler ``ero`` or ``ners``: step size of Adam for the sampler's network.
     c_max_scale
-        C of eq. 13: far-policy starts at an importance weight of c_max = 1 + C / (1 + A t).
+        C of eq. 13: steps are far-policy beyond an importance weight of c_max = 1 + C / (1 + A t).
     annealing
-        A of eq. 13: pace of the annealing of c_max and of the learning rate, per environment step.
+        A of eq. 13: rate at which c_max and the learning rate are annealed, per environment step.
     far_policy_target
-        D of eq. 12: the fraction of far-policy steps in the memory that beta aims at.
+        D of eq. 12: target fraction of far-policy steps in the memory, which controls beta.
     beta
-        Weight of the loss against the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
+        Weight of the loss relative to the KL penalty at t = 0 (eq. 10; 0.3 in Weber et al. 2022).
     sigma
         Standard deviation of the policy at t = 0 (fixed for DDPG, NAF, TD3, ACER, TIS, A3C), in half ranges of the
         action (before the tanh for SAC; paper: variance 0.2).
     sigma_min
-        Floor of a learned, shared standard deviation (V-RACER, PPO), added to the softplus (the paper has none). On a
-        short run the policy gradient can shrink sigma before the mean has found its way, and exploration with it.
+        Lower bound of a learned, shared standard deviation (V-RACER, PPO), added to the softplus (none in the paper).
+        In a short run the policy gradient can otherwise reduce sigma, and thus exploration, before the mean has
+        improved.
     center_advantages
         V-RACER: subtract from Q_ret - V its near-policy mean over the batch, weighted by rho. A constant has no
-        expected policy gradient, but while V lags behind returns that rise, the mean pulls the policy to every stored
+        expected policy gradient, but while V lags behind rising returns, the mean pulls the policy towards every stored
         action.
     acting
-        What an lstm knows while acting: ``carried``, its state since the episode began, or ``window``, the same last
-        steps that it is trained on, so that importance weights of late steps are exact.
+        Input of an LSTM while acting: ``carried``, the state carried since the episode began, or ``window``, the same
+        last steps on which it is trained, so that importance weights of late steps are exact.
     squash
-        ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) takes
-        the place of a.
+        ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) instead of a.
     random_start
-        Whether actions are uniform over the task's until learning starts; needs ``replay`` ``none``, and is then on
-        by default for TD3 and SAC.
+        Whether actions are uniform over the action space until learning starts; needs ``replay`` ``none``, and is then
+        the default for TD3 and SAC.
     device
         Where gradients are computed: ``cpu``, or ``cuda`` (torch, captured as a CUDA graph). The memory and the
         acting networks stay on the CPU.
     threads
-        Threads of the linear algebra in the process of the learner.
+        Linear algebra threads of the learner's process.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     serves_choices: ClassVar[bool] = True
-    """Whether actions may be discrete."""
+    """Whether the algorithm supports discrete actions."""
     serves_boxes: ClassVar[bool] = True
-    """Whether actions may be continuous."""
+    """Whether the algorithm supports continuous actions."""
     serves_multi_agent: ClassVar[bool] = False
-    """Whether several agents may act together in an environment."""
+    """Whether the algorithm supports several agents per environment."""
     is_stochastic: ClassVar[bool] = True
-    """Whether actions are sampled from the policy that is learned; else they are its mean action and noise."""
+    """Whether actions are sampled from the learned policy; otherwise they are its mean action plus noise."""
     title: ClassVar[str] = ""
-    """What the algorithm is called in tables and plots; its name where this is empty."""
+    """Name of the algorithm in tables and plots; ``algorithm`` if empty."""
     title_replay: ClassVar[Replay] = "none"
-    """The ``replay`` that the title stands for; any other is added to it."""
+    """The ``replay`` implied by the title; any other is appended to it."""
     colour: ClassVar[str] = ""
-    """Of its curves in plots; one of those for variants where this is empty."""
+    """Colour of the algorithm's curves in plots; if empty, one of the colours of variants."""
     fits_learning_rate: ClassVar[bool] = True
-    """Whether the learning rate and its annealing follow the length of a run; else they are as published."""
+    """Whether the learning rate and its annealing are fitted to the run length; otherwise they are as published."""
     learning_rate_factor: ClassVar[float] = 1.0
-    """Learning rate over the usual one of a run of the same length."""
+    """Ratio of the fitted learning rate to ``RunLength.learning_rate``."""
     conv_hidden: ClassVar[tuple[int, ...]] = (512,)
-    """Units of the hidden layers above convolutions, where the settings do not say."""
+    """Default units of the hidden layers after the convolutions."""
 
     algorithm: str = registry.DEFAULT_ALGORITHM
     defaults: Literal["run", "paper"] = "run"
@@ -207,12 +208,12 @@ class AgentConfig(BaseModel):
     threads: int = Field(default=1, ge=1, le=256)
 
     def __new__(cls, **settings: Any) -> Self:
-        """Make the settings of the algorithm that is named."""
+        """Create the settings of the algorithm ``algorithm``."""
         return super().__new__(cls) if cls is not AgentConfig else cls.model_validate(settings)
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Any:
-        """Validate settings, for :class:`AgentConfig` itself as those of the algorithm that they name."""
+        """Validate settings; on :class:`AgentConfig` itself, as those of the algorithm that they name."""
         if cls is not AgentConfig:
             return super().model_validate(obj, **options)
         return registry.validate(obj)
@@ -227,17 +228,17 @@ class AgentConfig(BaseModel):
         named = current_settings(data)
         own = {key: value for key, value in named.items() if not cls._is_of_others(key, value)}
         config = handler(cls._usual(own) | own)
-        # what was named, without the defaults
+        # only the given settings, without the defaults
         object.__setattr__(config, "__pydantic_fields_set__", set(own))
         return config
 
     @classmethod
     def _is_of_others(cls, key: str, value: Any) -> bool:
-        """Tell whether this is a setting of other algorithms at its default; refuse another value of it."""
+        """Return whether this is another algorithm's setting at its default; raise if it has any other value."""
         default = registry.default_settings()
         if key in cls.model_fields or key not in default:
             return False
-        if (tuple(value) if isinstance(value, list) else value) != default[key]:  # as JSON has it
+        if (tuple(value) if isinstance(value, list) else value) != default[key]:  # JSON has lists
             owners = " and ".join(
                 name for name, kind in registry.algorithms().items() if key in kind.model_fields
             )
@@ -257,7 +258,7 @@ class AgentConfig(BaseModel):
 
     @classmethod
     def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
-        """Return the defaults that depend on what was named."""
+        """Return the defaults that depend on the given settings."""
         usual: dict[str, Any] = {}
         if named.get("network") == "lstm":
             usual |= {
@@ -266,7 +267,7 @@ class AgentConfig(BaseModel):
         if named.get("network") == "conv":
             usual |= {"window": 3, "activation": "relu", "hidden": cls.conv_hidden}
         if named.get("defaults", "run") == "run":
-            # one of the two named alone: the other one follows until it is fitted to the run
+            # if only one of the two is given, the other follows it until it is fitted to the run
             starts, size = (
                 named.get(key, cls.model_fields[key].default)
                 for key in ("learning_starts", "buffer_size")
@@ -280,9 +281,9 @@ class AgentConfig(BaseModel):
         return usual
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Yield what fits a run, for each setting that has a rule; of two values of a setting the later one counts.
+        """Yield settings and the values fitted to a run; of several values of a setting the last one counts.
 
-        Values that were named are this object's; what is named stays, whatever is yielded.
+        Given settings are read from this object, and are not overridden by the yielded values.
         """
         yield "beta", 1.0
         yield "gamma", run.gamma
@@ -296,12 +297,12 @@ class AgentConfig(BaseModel):
                 yield "annealing", run.annealing
 
     def named(self, key: str, otherwise: Any) -> Any:
-        """Return the value of a setting that was named, or something else."""
+        """Return the value of a setting if it was given, else ``otherwise``."""
         return getattr(self, key) if key in self.model_fields_set else otherwise
 
     @property
     def fitted_batch(self) -> int:
-        """Steps of a gradient in a run."""
+        """Batch size in a run."""
         return self.batch_size
 
     @model_validator(mode="after")
@@ -311,7 +312,7 @@ class AgentConfig(BaseModel):
         return self
 
     def _incompatibilities(self) -> Iterator[str]:
-        """Say which settings do not go together, and why, a sentence each."""
+        """Yield a message for each combination of settings that is not allowed."""
         if self.sampler != "uniform" and self.replay in ("refer", "refer-2"):
             yield (
                 f"sampler = {self.sampler} leaves most importance weights in the memory unrefreshed, and with them the "
@@ -334,7 +335,7 @@ class AgentConfig(BaseModel):
                 f"it has {instead}"
             )
         if self.previous_action and self.network == "conv":
-            yield "previous_action = True needs a vector to stand beside, and network = conv reads pictures"
+            yield "previous_action = true needs vector observations, but network = conv reads images"
         if self.random_start and self.replay != "none":
             yield (
                 f"random_start = True stores actions that the policy did not sample, which replay = {self.replay} "
@@ -344,17 +345,17 @@ class AgentConfig(BaseModel):
             yield f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}"
 
     def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
-        """Say which settings do not go with a task's actions: ``choices`` discrete ones, or with 0 continuous ones."""
+        """Yield a message for each setting incompatible with ``choices`` discrete actions (0: continuous actions)."""
         yield from ()
 
     @property
     def written_name(self) -> str:
-        """Name of the algorithm as it is written, with the module of one of somebody's own."""
+        """Name of the algorithm in files; for a user's algorithm it includes the module."""
         return registry.written_name(type(self))
 
     @property
     def hidden_sizes(self) -> tuple[int, ...]:
-        """Units per hidden layer, the network's default where ``hidden`` is not given."""
+        """Units per hidden layer; the network's default if ``hidden`` is ``None``."""
         if self.hidden is not None:
             return self.hidden
         if self.network == "conv":
@@ -363,12 +364,12 @@ class AgentConfig(BaseModel):
 
     @property
     def policy_rate(self) -> float:
-        """Learning rate of a policy's own network at t = 0."""
+        """Learning rate of a separate policy network at t = 0."""
         return self.learning_rate
 
     @property
     def is_clipped(self) -> bool:
-        """Whether the normal of a continuous policy is clipped to the range of the actions."""
+        """Whether the normal distribution of a continuous policy is clipped to the range of the actions."""
         return False
 
     @property
@@ -378,12 +379,12 @@ class AgentConfig(BaseModel):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether an agent's value counts the mean reward of its environment."""
+        """Whether an agent's value estimates the return of the mean reward of its environment."""
         return False
 
     @property
     def has_full_dynamics(self) -> bool:
-        """Whether importance weights are those of the actions of all agents in an environment."""
+        """Whether importance weights are those of the joint action of all agents in an environment."""
         return False
 
     @property
@@ -393,30 +394,30 @@ class AgentConfig(BaseModel):
 
     @property
     def sample_size(self) -> int:
-        """How many steps are sampled for a gradient."""
+        """Number of steps sampled per gradient."""
         return self.batch_size
 
     def discount(self, step: int) -> float:
-        """Discount factor after ``step`` environment steps."""
+        """Return the discount factor after ``step`` environment steps."""
         return self.gamma
 
     def importance_correction(self, step: int) -> float:
-        """How far weights make up for priorities after ``step`` environment steps (beta of Schaul et al. 2016)."""
+        """Return the importance-sampling exponent after ``step`` environment steps (beta of Schaul et al. 2016)."""
         if self.importance_steps is None:
             return self.importance_exponent
         share = min(1.0, step / self.importance_steps)
         return (1.0 - share) * self.importance_exponent + share
 
 
-@registry.stands_for_others
+@registry.for_unimported_algorithms
 class NotImportedConfig(AgentConfig):
-    """Settings of an algorithm of somebody's own whose module is not imported: to look at, not to learn with."""
+    """Settings of a user's algorithm whose module is not imported: readable, but not usable for learning."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     @property
     def written_name(self) -> str:
-        """Name of the algorithm, as it was written."""
+        """Name of the algorithm as read."""
         return self.algorithm
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Names and colours of the methods: the same in every plot, whoever draws it."""
+"""Names and colours of the methods, the same in every plot."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,7 +9,7 @@ from rl_agent.config.registry import algorithms
 __all__ = ["method_colours", "method_name", "styles_of"]
 
 REPLAYS: Final = {"refer": " + ReF-ER", "refer-1": " + ReF-ER-1", "refer-2": " + ReF-ER-2"}
-"""What an ``agent.replay`` adds to the name: ReF-ER is both of its rules."""
+"""Suffix of a method's name for each ``agent.replay``; ReF-ER stands for both of its rules."""
 
 VARIANTS: Final = {
     "SAC + ReF-ER-1": "#ff7f0e", "stable-baselines3 SAC": "#7f1d1d", "DDPG + ReF-ER": "#1b7837",
@@ -18,7 +18,7 @@ VARIANTS: Final = {
     "NERS": "#1b9e77", "ERO": "#d95f02", "PER": "#7570b3", "RANDOM": "#666666",
     "LDI": "#1f78b4", "FDI": "#33a02c", "LDCo": "#ff7f00", "FDCo": "#6a3d9a",
 }  # fmt: skip
-"""Colours of methods beside the algorithms, which have theirs in their settings."""
+"""Colours of methods other than the algorithms, whose colours are in their settings."""
 
 _OTHERS: Final = (
     "#c48f00", "#7b4173", "#222222", "#e6550d", "#6b6ecf", "#008080", "#ce6dbd", "#637939", "#843c39", "#3182bd",
@@ -27,7 +27,7 @@ _DASHES: Final = ("solid", "dashed", "dotted")
 
 
 def method_name(algorithm: str, replay: str = "none") -> str:
-    """Return what a method is called: ``SAC + ReF-ER-1``.
+    """Return the name of a method, such as ``SAC + ReF-ER-1``.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def method_colours() -> dict[str, str]:
 
 
 def styles_of(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return colour and dashes for each name, as matplotlib's ``plot`` takes them.
+    """Return colour and line style for each name, as keyword arguments of matplotlib's ``plot``.
 
-    A method has its own colour; variants, which have none, take others in their order.
+    Known methods have fixed colours; other names get further colours in their order.
     """
     styles, number, colours = {}, 0, method_colours()
     for name in dict.fromkeys(names):

@@ -1,9 +1,9 @@
-"""Defaults that fit a run: what a learner takes for settings that nobody named, and which named ones do not fit.
+"""Defaults fitted to a run for settings that are not given, and warnings about given ones that do not fit.
 
-The paper's settings (the fields of ``AgentConfig``) are those of runs of ten million steps. ``fit`` scales them to the
-length of a run and of its episodes, by the few rules of their classes (``AgentConfig.rules``, and those of each
-algorithm in its folder); docs/defaults.md has them as a table, with what was measured. ``defaults: paper`` leaves
-everything as published.
+The paper's settings (the fields of ``AgentConfig``) are for runs of ten million steps. ``fit`` scales them to the
+length of a run and of its episodes, using the rules of their classes (``AgentConfig.rules`` and its overrides in each
+algorithm's folder); docs/defaults.md lists them in a table, with measurements. ``defaults: paper`` keeps the published
+values.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Config = TypeVar("Config", bound=AgentConfig)
 
 
 def fit(config: Config, steps: int, episode_steps: int | None = None) -> Config:
-    """Fill in what was not named, to fit a run.
+    """Fill in the settings that were not given, fitted to a run.
 
     Parameters
     ----------
     config
-        Settings; those that were named (``config.model_fields_set``) stay as they are.
+        Settings; the given ones (``config.model_fields_set``) are kept.
     steps
         Environment steps of the run, over all agents.
     episode_steps
-        Longest episode in steps, where it is known.
+        Longest episode in steps, if known.
 
     Returns
     -------
     AgentConfig
-        The resolved settings, all of which count as named; ``config`` itself with ``defaults: paper``.
+        The resolved settings, all of which count as given; ``config`` itself with ``defaults: paper``.
     """
     if config.defaults == "paper":
         return config
@@ -51,36 +51,35 @@ def fit(config: Config, steps: int, episode_steps: int | None = None) -> Config:
 def warnings_of(
     config: AgentConfig, steps: int, episode_steps: int | None = None, agents: int = 1
 ) -> list[str]:
-    """Say which settings do not fit a run.
+    """Return warnings about settings that do not fit a run.
 
     Parameters
     ----------
     config, steps, episode_steps
-        As of ``fit``, the settings resolved.
+        As in ``fit``, with resolved settings.
     agents
-        Environments that take these steps side by side.
+        Number of environments that run in parallel.
 
     Returns
     -------
     list of str
-        A sentence each, with the key, its value and, as ``key=value``, what would fit.
+        One sentence per warning, with the key, its value and a fitting value as ``key=value``.
     """
     told = list(_warnings(config, steps, episode_steps))
     if not isinstance(config, Remembering):
         return told
     wait = agents * min(filter(None, (episode_steps, config.fragment_length)), default=0)
     if 2 * wait > steps:
-        length = f"of up to {episode_steps} steps" if episode_steps else "without a limit of time"
+        length = f"of up to {episode_steps} steps" if episode_steps else "without a time limit"
         told.append(
-            f"workers.agents = {agents} with episodes {length} may take {wait} "
-            f"steps until the first ones can be learned from, of run.steps = {steps}; fewer agents or a smaller "
-            "agent.fragment_length fit"
+            f"workers.agents = {agents} with episodes {length} may take {wait} steps before learning can begin, of "
+            f"run.steps = {steps}; fewer agents or a smaller agent.fragment_length fit"
         )
     return told
 
 
 def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
-    """Return what fits where nothing but the algorithm and its network is named."""
+    """Return the fitted settings if only the algorithm and its network are given."""
     return fit(
         type(config)(network=config.network, image_shape=config.image_shape), steps, episode_steps
     )
@@ -139,13 +138,13 @@ def _warnings(config: AgentConfig, steps: int, episode_steps: int | None) -> Ite
     if has_beta and config.beta < 1.0 and 1.0 / config.learning_rate > updates / 10.0:
         yield (
             f"agent.beta = {config.beta:g} rises over 1 / agent.learning_rate = {1.0 / config.learning_rate:.0f} "
-            f"gradient steps, of which the run has {updates:.0f}, and brakes meanwhile; agent.beta=1 fits"
+            f"gradient steps, of which the run has {updates:.0f}, and slows learning until then; agent.beta=1 fits"
         )
     yield from _warnings_of_every_run(config, steps, episode_steps, fitting)
 
 
 def _or_longer(key: str, value: int, most: int, present: int) -> str:
-    """Return the value of a setting that fits the run, or where none does, a run that the present value fits."""
+    """Suggest a value of the setting that fits the run or, if there is none, a run length that fits ``present``."""
     return (
         f"agent.{key}={value} fits" if value <= most else f"run.steps={10 * present} or more fits"
     )

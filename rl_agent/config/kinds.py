@@ -1,4 +1,4 @@
-"""What several algorithms have in common: a memory, targets, a policy of its own, a trust region."""
+"""Settings that several algorithms share: replay memory, target network, policy network, trust region."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ FITTED_WINDOW = 8
 
 
 class Remembering(AgentConfig):
-    """What learns from a replay memory all the time.
+    """Settings of algorithms that learn from a replay memory.
 
     Attributes
     ----------
     fragment_length
-        Steps after which a running episode goes to the memory as far as it has come, bootstrapped there like a
-        truncated one; ``None`` (the paper) keeps it back until it ends. The windows of an lstm and stacks of frames do
-        not cross fragments.
+        Number of steps after which an open episode is stored in the memory as a fragment, bootstrapped at its end like
+        a truncated episode; ``None`` (the paper) stores episodes only when they end. The windows of an LSTM and stacks
+        of frames do not cross fragments.
     policy_average
-        Share of the gradient steps so far over which the weights of the policy are averaged that is evaluated, filmed
-        and handed out; 0 takes the newest weights. The agents act with the newest in any case.
+        Fraction of the gradient steps so far over which the weights are averaged for evaluation, films and export; 0
+        uses the newest weights. The agents always act with the newest weights during training.
     """
 
     fragment_length: Steps | None = None
     policy_average: Share = 0.0
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add the memory, when learning starts, and fragments of long episodes."""
+        """Add the memory size, the learning start, and fragments for long episodes."""
         yield from super().rules(run)
         size = self.named("buffer_size", self.fitted_buffer(run))
         starts = self.named("learning_starts", run.learning_starts(self.fitted_batch))
@@ -55,7 +55,7 @@ class Remembering(AgentConfig):
             yield "fragment_length", fragment
 
     def fitted_buffer(self, run: RunLength) -> int:
-        """Return a sixth of the run with remember-and-forget, else all of it, as far as published."""
+        """Return 1/6 of the run with Remember-and-Forget, otherwise all of it up to ``buffer_size`` (both bounded)."""
         if self.replay != "none":
             return min(2**16, max(2**12, run.steps // 6))
         return max(2, min(self.buffer_size, max(run.steps, 2**12)))
@@ -69,20 +69,20 @@ class Remembering(AgentConfig):
             )
 
 
-class DrawsSteps(Remembering):
-    """What learns from single steps of its memory.
+class SamplesSteps(Remembering):
+    """Settings of algorithms that learn from single steps of the memory.
 
     Attributes
     ----------
     episode_share
-        Sampler ``uniform``: share of a batch that is sampled by episodes, which are equally likely whatever their
-        length; so steps of short ones are seen more often.
+        Sampler ``uniform``: fraction of a batch that is sampled by episode, with equal probability for all episodes
+        regardless of length, so that steps of short episodes are sampled more often.
     """
 
     episode_share: Share = 0.0
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add what an lstm learns with: windows that are short and those it acts on (docs/studies/memory.md)."""
+        """Add short windows for an LSTM, used for acting as well (docs/studies/memory.md)."""
         yield from super().rules(run)
         if self.network == "lstm":
             yield "window", min(FITTED_WINDOW, run.episode_steps or FITTED_WINDOW)
@@ -100,36 +100,35 @@ class DrawsSteps(Remembering):
 
 
 class HasTarget(AgentConfig):
-    """What has a target network.
+    """Settings of algorithms with a target network.
 
     Attributes
     ----------
     tau
-        Share of the weights that enters the target network (with a trust region: the average policy) in a gradient
-        step.
+        Polyak coefficient of the target network (with a trust region: of the average policy) per gradient step.
     """
 
     tau: float = Field(default=0.01, gt=0.0, le=1.0)
 
 
-class WithTarget(HasTarget, DrawsSteps):
-    """What has a target network, and learns from single steps of its memory."""
+class WithTarget(HasTarget, SamplesSteps):
+    """Settings of algorithms with a target network that learn from single steps of the memory."""
 
 
 class WithPolicy(AgentConfig):
-    """What has a network for the policy alone.
+    """Settings of algorithms with a separate policy network.
 
     Attributes
     ----------
     policy_learning_rate
-        Step size of that network; ``None`` takes ``policy_share`` of ``learning_rate``.
+        Step size of that network; ``None`` uses ``policy_share`` times ``learning_rate``.
     """
 
     policy_share: ClassVar[float] = 1.0
-    """Learning rate of the policy over that of the critics (ReF-ER paper, appendix A)."""
+    """Ratio of the learning rates of policy and critics (ReF-ER paper, appendix A)."""
 
     fitted_policy_share: ClassVar[float | None] = None
-    """The same in a run, where it is not the published one."""
+    """The ratio used for a run, if it differs from the published one."""
 
     policy_learning_rate: Rate | None = None
 
@@ -142,18 +141,18 @@ class WithPolicy(AgentConfig):
 
     @property
     def policy_rate(self) -> float:
-        """Learning rate of the policy's own network at t = 0."""
+        """Learning rate of the policy network at t = 0."""
         own = self.policy_learning_rate
         return self.policy_share * self.learning_rate if own is None else own
 
 
 class ActorCritic(WithTarget, WithPolicy):
-    """What has critics of actions.
+    """Settings of algorithms with critics Q(s, a).
 
     Attributes
     ----------
     critic_l2
-        L2 decay of the critic's weights.
+        L2 penalty coefficient of the critic's weights.
     """
 
     serves_choices: ClassVar[bool] = False
@@ -164,13 +163,13 @@ class ActorCritic(WithTarget, WithPolicy):
         yield from super()._incompatibilities()
         if self.network == "conv":
             yield (
-                f"algorithm = {self.algorithm} has critics of actions, and network = conv reads pictures alone; "
-                "use mlp or lstm"
+                f"algorithm = {self.algorithm} has critics of actions, and network = conv reads images only; use mlp "
+                "or lstm"
             )
 
 
 class TwoCritics(ActorCritic):
-    """What TD3 and SAC have in common: the defaults of the NERS paper, table B.1."""
+    """Settings shared by TD3 and SAC: the defaults of the NERS paper, table B.1."""
 
     fits_learning_rate: ClassVar[bool] = False
 
@@ -191,15 +190,16 @@ class TwoCritics(ActorCritic):
 
 
 def tanh_inside(config: AgentConfig) -> Iterator[str]:
-    """Refuse ``squash`` where the policy has a tanh of its own."""
+    """Yield a message if ``squash`` is set, for a policy that already has a tanh."""
     if config.squash != "none":
         yield (
-            f"algorithm = {config.algorithm} has its tanh inside the policy: squash must be none, not {config.squash}"
+            f"algorithm = {config.algorithm} already applies tanh in its policy: squash must be none, not "
+            f"{config.squash}"
         )
 
 
 class HasTrustRegion(HasTarget):
-    """What keeps the policy in a trust region around its average (Wang et al. 2017, section 3.3).
+    """Settings of algorithms that keep the policy in a trust region around its average (Wang et al. 2017, section 3.3).
 
     Attributes
     ----------
@@ -211,6 +211,6 @@ class HasTrustRegion(HasTarget):
     trust_region: Positive = 1.0
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add the pace of the average, which bounds that of the policy."""
+        """Add the averaging rate, which limits how fast the policy can change."""
         yield from super().rules(run)
         yield "tau", 0.02

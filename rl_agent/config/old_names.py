@@ -1,6 +1,6 @@
-"""Names that settings of an agent had before, and settings that are gone: read, with a warning, and never written.
+"""Old names of agent settings, and removed settings: read with a warning, and never written.
 
-Runs, checkpoints, shipped agents, kept results and users' YAML files of earlier versions have them.
+They occur in runs, checkpoints, shipped agents, stored results and users' YAML files of earlier versions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OLD_NAMES: Final = {
     "target_every": "target_update_interval",
     "steps_ahead": "n_step",
 }
-"""The present name of each old one."""
+"""Current name of each old name."""
 
 REMOVED: Final[Mapping[str, Any]] = {
     "beta_rate": None,
@@ -38,54 +38,53 @@ REMOVED: Final[Mapping[str, Any]] = {
     "score_features": ["state", "action", "reward", "next_state", "time", "td_error", "target"],
     "score_steps": 128,
 }
-"""Settings that brought no gain, and the value that they always have now."""
+"""Settings removed because they brought no gain, and the only value still accepted."""
 
 _OLD_VALUES: Final[Mapping[str, Mapping[Any, Any]]] = {
     "deviation": {"state": True, "shared": False}
 }
-"""The present values of old ones, where these have changed with the name."""
+"""Current values of old values that changed together with the name."""
 
 
 class OldNameWarning(FutureWarning):
-    """Settings were given by names of earlier versions."""
+    """Warning about settings given by names of earlier versions."""
 
 
 def current_name(key: str) -> str:
-    """Return the present name of a setting."""
+    """Return the current name of a setting."""
     return OLD_NAMES.get(key, key)
 
 
 def current_value(key: str, value: Any) -> Any:
-    """Return what ``value`` under the name ``key``, an old or a present one, is under the present name."""
+    """Convert the value of a setting with the old or current name ``key`` to that under the current name."""
     values = _OLD_VALUES.get(key, {})
     return values.get(value, value) if isinstance(value, str) else value
 
 
 @functools.cache
 def warn_once(sentence: str) -> None:
-    """Warn of old names; Python's own memory of what it has told is lost whenever somebody changes a filter."""
+    """Warn about old names once; Python's own record of issued warnings is reset by any change of the filters."""
     warnings.warn(sentence, OldNameWarning, stacklevel=1)
 
 
 def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an agent by their present names, in their order, without those that were removed.
+    """Return agent settings under their current names, in their order, without removed settings.
 
     Raises
     ------
     ValueError
-        When one is given by both of its names, or was removed and is not what it always is now.
+        If a setting is given by both of its names, or a removed setting has any but the accepted value.
 
     Warns
     -----
     OldNameWarning
-        Once, with all names that are old.
+        Once, with all old names.
     """
     for key in REMOVED.keys() & settings.keys():
         value = settings[key]
         if (list(value) if isinstance(value, tuple) else value) != REMOVED[key]:
             raise ValueError(
-                f"{key} = {value} cannot be chosen any more: it brought no gain (docs/decisions/learner.md); leave "
-                "it out"
+                f"{key} = {value} is no longer supported: it brought no gain (docs/decisions/learner.md); leave it out"
             )
     settings = {key: value for key, value in settings.items() if key not in REMOVED}
     old = [key for key in OLD_NAMES if key in settings]
@@ -94,7 +93,7 @@ def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     for key in old:
         if OLD_NAMES[key] in settings:
             raise ValueError(
-                f"{key} and {OLD_NAMES[key]} are the old and the present name of one setting: leave out {key}"
+                f"{key} and {OLD_NAMES[key]} are the old and the new name of one setting: leave out {key}"
             )
     names = ", ".join(f"{key} is now {OLD_NAMES[key]}" for key in old)
     warn_once(f"old names of agent settings: {names}")

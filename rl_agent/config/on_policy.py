@@ -1,4 +1,4 @@
-"""What algorithms share that learn from a horizon of steps and forget them."""
+"""Settings shared by the on-policy algorithms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rl_agent.config.kinds import WithPolicy
 
 
 class OnPolicyConfig(WithPolicy):
-    """What learns from a horizon of steps and then forgets them.
+    """Settings of on-policy algorithms, which learn from a horizon of steps and then discard them.
 
     Attributes
     ----------
@@ -18,7 +18,8 @@ class OnPolicyConfig(WithPolicy):
         Steps collected for an iteration, over all agents (instead of ``buffer_size`` and ``learning_starts``).
     first_horizon
         Steps of the first iteration, whose statistics scale the states from then on; ``None`` (the papers, which do not
-        scale them) takes ``horizon``. Where it is short, the first few steps of every episode would scale all others.
+        scale states) uses ``horizon``. With a short one, the scale would be that of the first few steps of the
+        episodes.
     """
 
     standardises: ClassVar[bool] = False
@@ -35,12 +36,12 @@ class OnPolicyConfig(WithPolicy):
 
     @property
     def most_steps(self) -> int:
-        """Steps of the longest iteration."""
+        """Number of steps of the longest iteration."""
         return max(self.horizon, self.first_horizon or 0)
 
     @property
     def return_lambda(self) -> float:
-        """Lambda of the advantage estimate; 1 takes the returns up to the cut."""
+        """Lambda of the advantage estimate; with 1, returns run up to the cut."""
         return 1.0
 
     @property

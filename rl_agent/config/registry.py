@@ -1,9 +1,10 @@
-"""Which algorithms there are: one folder of ``rl_agent/algorithms`` each, whose ``config.py`` registers its settings.
+"""Registry of algorithms: the ``config.py`` of each folder in ``rl_agent/algorithms`` registers its settings.
 
-Nothing here, or elsewhere, lists them. Reading settings imports no loss, and so no torch.
+The folders are discovered; there is no list of algorithms. Reading settings imports no loss, and therefore no torch.
 
-An algorithm of somebody's own is registered when its module is imported, and is written as ``module:name``. Settings
-that name one whose module is not imported are read, and nothing is imported for it: no file may say what code runs.
+A user's algorithm is registered when its module is imported, and is written to files as ``module:name``. Settings that
+name an algorithm whose module is not imported can be read, but reading them never imports the module, so that a file
+cannot determine which code runs.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ __all__ = [
     "algorithms",
     "any_agent_config",
     "default_settings",
+    "for_unimported_algorithms",
     "implementation",
     "is_known",
     "module_of",
     "register",
-    "stands_for_others",
     "validate",
     "with_algorithm",
     "written_name",
@@ -40,7 +41,7 @@ __all__ = [
 Kind = TypeVar("Kind", bound="AgentConfig")
 
 DEFAULT_ALGORITHM = "vracer"
-"""What settings are of that name none."""
+"""Algorithm of settings that name none."""
 
 PACKAGE = "rl_agent.algorithms"
 
@@ -50,24 +51,24 @@ _not_imported: list[type[AgentConfig]] = []
 
 
 class NotImportedError(ValueError):
-    """Settings name an algorithm of somebody's own, whose module is not imported."""
+    """Raised if settings name a user's algorithm whose module is not imported."""
 
 
 def register(implementation: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Make an algorithm known, as a decorator of its settings, a heir of ``AgentConfig``.
+    """Register an algorithm; decorator of its settings class, a subclass of ``AgentConfig``.
 
-    Its name is the value of their field ``algorithm``, a ``Literal``.
+    The name of the algorithm is the default of the field ``algorithm``, a ``Literal``.
 
     Parameters
     ----------
     implementation
-        The class that learns, an heir of ``Algorithm``, as ``module:Class``. The module is imported when an agent is
-        made; it has ``make_actor(config, sizes)``, too, which builds what acts.
+        The subclass of ``Algorithm``, as ``module:Class``. The module is imported when an agent is created, and must
+        also define ``make_actor(config, sizes)``, which builds the actor.
 
     Raises
     ------
     ValueError
-        When other settings have registered the name.
+        If another settings class has registered the name.
     """
 
     def decorate(kind: type[Kind]) -> type[Kind]:
@@ -88,17 +89,17 @@ def register(implementation: str) -> Callable[[type[Kind]], type[Kind]]:
     return decorate
 
 
-def stands_for_others(kind: type[Kind]) -> type[Kind]:
-    """Make these the settings of algorithms that are not imported, as a decorator."""
+def for_unimported_algorithms(kind: type[Kind]) -> type[Kind]:
+    """Use the decorated class for the settings of algorithms that are not imported."""
     _not_imported[:] = [kind]
     return kind
 
 
 def algorithms() -> Mapping[str, type[AgentConfig]]:
-    """Return the settings of all algorithms by name: those in the folders, in their order, and then the others."""
+    """Return the settings classes of all algorithms by name: those of this package by folder, then the others."""
     _import_folders()
     ours = {name: kind for name, kind in _kinds.items() if _is_ours(kind)}
-    # the order of registration is that of imports, which differs between programs
+    # the order of registration depends on the order of imports, which differs between programs
     first = dict(sorted(ours.items(), key=lambda known: known[1].__module__))
     return first | _kinds
 
@@ -115,19 +116,21 @@ def _import_folders() -> None:
 
 
 def implementation(config: AgentConfig) -> tuple[ModuleType, type[Any]]:
-    """Import what an algorithm learns and acts with: its module, which has ``make_actor``, and its class.
+    """Import the implementation of an algorithm: its module, which defines ``make_actor``, and its class.
 
     Raises
     ------
     NotImportedError
-        When the module that registers the algorithm is not imported.
+        If the module that registers the algorithm is not imported.
     ValueError
-        When what was registered is not there.
+        If the module lacks ``make_actor`` or the registered class.
     """
     algorithms()
     if (where := _implementations.get(config.algorithm)) is None:
         name = config.algorithm
-        raise NotImportedError(f"algorithm = {name}: import {module_of(name)} first, which has it")
+        raise NotImportedError(
+            f"algorithm = {name}: import {module_of(name)} first, which registers it"
+        )
     module, _, name = where.partition(":")
     found = importlib.import_module(module)
     for wanted in ("make_actor", name):
@@ -139,23 +142,23 @@ def implementation(config: AgentConfig) -> tuple[ModuleType, type[Any]]:
 
 
 def module_of(name: str) -> str:
-    """Return the module in the name of an algorithm, as it is written; empty for those of this package."""
+    """Return the module part of a written algorithm name; empty for those of this package."""
     return name.rpartition(":")[0]
 
 
 def written_name(kind: type[AgentConfig]) -> str:
-    """Return the name that settings are written with, which has the module of an algorithm of somebody's own."""
+    """Return the algorithm's name in files; for a user's algorithm it includes the module."""
     name: str = kind.model_fields["algorithm"].default
     return name if _is_ours(kind) else f"{kind.__module__}:{name}"
 
 
 def is_known(name: str) -> bool:
-    """Tell whether an algorithm, by its name or as it is written, is registered."""
+    """Return whether an algorithm, given by its plain or its written name, is registered."""
     return _plain(name) in algorithms()
 
 
 def _plain(name: str) -> str:
-    """Return the name without the module that has registered it; of another module it stays as it is."""
+    """Return the name without the module that registered it; a name with another module is returned unchanged."""
     module, _, plain = name.rpartition(":")
     kind = _kinds.get(plain)
     if kind is None or not f"{kind.__module__}.".startswith(f"{module}."):
@@ -169,9 +172,9 @@ def _is_ours(kind: type[AgentConfig]) -> bool:
 
 @functools.cache
 def default_settings() -> dict[str, Any]:
-    """Return the default of every setting that an algorithm of this package has, which are those that are written.
+    """Return the default of every setting of the algorithms in this package; these are the settings that are written.
 
-    Where a class overrides the default of one that it inherits from, it is that of the latter.
+    If a class overrides an inherited default, the base class's default is returned.
     """
     known: dict[str, Any] = {}
     for kind in algorithms().values():
@@ -184,7 +187,7 @@ def default_settings() -> dict[str, Any]:
 
 
 class _OfAnyAlgorithm:
-    """Validates settings as those of the algorithm that they name, also of one that is registered later."""
+    """Validates settings as those of the algorithm that they name, including algorithms registered later."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -192,7 +195,7 @@ class _OfAnyAlgorithm:
 
 
 def any_agent_config() -> Any:
-    """Return the type of the settings of whichever algorithm they name, of those that are known now and later."""
+    """Return a pydantic type for the settings of any algorithm, including algorithms registered later."""
     return Annotated[Union[tuple(algorithms().values())], _OfAnyAlgorithm]  # noqa: UP007
 
 
@@ -203,7 +206,7 @@ def _adapter(kinds: tuple[type[AgentConfig], ...]) -> TypeAdapter[AgentConfig]:
 
 
 def with_algorithm(settings: Any) -> Any:
-    """Return settings with the plain name of their algorithm, which they may be, or leave out."""
+    """Return settings with the plain name of their algorithm; ``settings`` may be just a name, or omit it."""
     if isinstance(settings, str):
         settings = {"algorithm": settings}
     if not isinstance(settings, dict):
@@ -215,7 +218,7 @@ def with_algorithm(settings: Any) -> Any:
 
 
 def validate(settings: Any) -> AgentConfig:
-    """Make the settings of the algorithm that they name, or those that stand for one that is not imported."""
+    """Create the settings object of the named algorithm, or the substitute for an algorithm that is not imported."""
     settings = with_algorithm(settings)
     name = (
         settings["algorithm"] if isinstance(settings, dict) else getattr(settings, "algorithm", "")

@@ -1,4 +1,4 @@
-"""What algorithms share that sample segments of episodes."""
+"""Settings shared by algorithms that sample segments of episodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rl_agent.config.run_length import RunLength
 
 
 class SegmentConfig(Remembering, WithPolicy):
-    """What learns from segments of episodes.
+    """Settings of algorithms that learn from segments of episodes.
 
     Attributes
     ----------
     importance_clip
-        Bound of the importance weights (c of the ACER paper).
+        Upper bound of the importance weights (c of the ACER paper).
     episodes, segment
-        Episodes sampled for a gradient (instead of ``batch_size``), and most steps taken of each, one after the other
-        (the k of the ACER paper).
+        Episodes sampled per gradient (instead of ``batch_size``), and the maximum number of consecutive steps taken
+        from each (the k of the ACER paper).
     """
 
     buffer_size: Steps = 100_000
@@ -47,20 +47,20 @@ class SegmentConfig(Remembering, WithPolicy):
 
     @property
     def _and_so(self) -> str:
-        """What bounds the updates beside the weights."""
+        """Rest of the message about ``replay``: the trust region, if there is one."""
         return " and a trust region of its own" if isinstance(self, HasTrustRegion) else ""
 
     @property
     def sample_size(self) -> int:
-        """How many segments of episodes are sampled for a gradient."""
+        """Number of segments sampled per gradient."""
         return self.episodes
 
     def on_policy_ratio(self, choices: int) -> float | None:
-        """Mean number of replay calls after an on-policy call, given discrete actions; ``None``: replay alone."""
+        """Return the mean number of replay calls per on-policy call; ``None``: replay only."""
         return None
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add as many segments as have 256 steps, and fewer gradients, which cost more than those of the others."""
+        """Add enough segments for 256 steps, and fewer gradient steps, because each is more expensive."""
         yield from super().rules(run)
         length = min(self.segment, run.episode_steps or self.segment)
         yield "episodes", math.ceil(256 / length)

@@ -1,1 +1,1 @@
-"""Several agents in one environment: what each got in a step, what they share, and a network for each."""
+"""Several agents in one environment: outcomes of each agent, cooperation, and one network per agent."""

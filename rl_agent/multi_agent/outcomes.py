@@ -1,8 +1,8 @@
-"""What each agent of a batch of multi-agent environments got in a step, as vector environments tell it.
+"""Rewards and termination of each agent in multi-agent environments, from the infos of vector environments.
 
-Gymnasium has one reward for each environment. Those of its agents, and which of them have ended, stand in the infos,
-shape (N,) of one environment and (E, N) of a batch; of an environment that began again within the step they are in
-``final_info``, as all that belongs to its last action.
+Gymnasium has one reward per environment. The rewards of the agents, and which of them have ended, are in the infos, of
+shape (N,) for one environment and (E, N) for a batch. For an environment that was reset within the step they are in
+``final_info``, like everything that belongs to its last action.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import numpy.typing as npt
 __all__ = ["AGENT_ENDED", "AGENT_REWARDS", "agent_outcomes"]
 
 AGENT_REWARDS = "agent_rewards"
-"""Key of the rewards of the agents; 0 for one that had ended before."""
+"""Info key of the agents' rewards; 0 for an agent that had ended before."""
 
 AGENT_ENDED = "agent_ended"
-"""Key of the flags which agents have reached a terminal state by now."""
+"""Info key of the flags of agents that have reached a terminal state by now."""
 
 
 def agent_outcomes(
     infos: dict[str, Any], over: npt.NDArray[np.bool_], agents_per_env: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return the rewards of all agents, and which of them have ended, of the same action.
+    """Return the rewards of all agents, and which of them have ended, for the last action.
 
     Parameters
     ----------
     infos
-        What ``step`` of a vector environment that resets within the step gave.
+        Infos from ``step`` of a vector environment that resets within the step.
     over
-        Which environments began again, shape (E,).
+        Which environments were reset, shape (E,).
     agents_per_env
-        N.
+        Number of agents per environment (N).
 
     Returns
     -------
     rewards, ended
-        Shape (E, N); zeros where an environment told none, since it failed.
+        Shape (E, N); zeros for an environment whose infos lack them because it failed.
     """
     rewards = np.zeros((len(over), agents_per_env))
     ended = np.zeros((len(over), agents_per_env), np.bool_)

@@ -1,4 +1,4 @@
-"""A network for each agent of an environment, which looks like one network from outside."""
+"""A separate network for each agent of an environment, with the interface of one network."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ I64 = npt.NDArray[np.int64]
 
 
 class PerAgent(Several):
-    """N networks of one kind: row k of whatever comes goes through network k mod N.
+    """N networks of one kind: row k of the inputs goes through network k mod N.
 
-    So the rows have to be those of whole environments, the agents of an environment next to each other
+    The rows must be those of whole environments, with the agents of an environment adjacent
     (``rl_agent/multi_agent/cooperation.py``).
 
     Parameters
     ----------
     kind
-        What each of them is; it has no actions beside its observations.
+        Architecture of each network; it has no action inputs.
     count
-        N.
+        Number of networks (N).
     """
 
     def __init__(self, kind: Network, count: int) -> None:
@@ -52,7 +52,7 @@ class PerAgent(Several):
         return torch.stack(outputs, dim=1).reshape(-1, self.outputs)
 
     def tape(self, steps: int, batch: int, actions: int = 0) -> list[Any]:
-        """Allocate the tape of each."""
+        """Allocate the tape of each network."""
         return [self.kind.tape(steps, batch // self.count, actions) for _ in range(self.count)]
 
     def forward(
@@ -81,7 +81,7 @@ class PerAgent(Several):
         gradient: dict[str, F32] | None,
         d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradient of each."""
+        """Write the gradient of each network."""
         for k, own in enumerate(tape):
             d = np.ascontiguousarray(d_outputs[k :: self.count])
             of = None if gradient is None else self._own(gradient, k)
@@ -90,7 +90,7 @@ class PerAgent(Several):
             )
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act, each for its own rows."""
+        """Compute outputs and next states, each network for its own rows."""
         outputs = np.empty((len(observations), self.outputs), np.float32)
         following = np.empty_like(state)
         for k in range(self.count):
@@ -105,7 +105,7 @@ class PerAgent(Several):
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph."""
+        """Compute ``step`` as a torch graph."""
         observed, states = (x.unflatten(0, (-1, self.count)) for x in (observations, state))
         pairs = [
             self.kind.reference_step(self._own(weights, k), observed[:, k], states[:, k])

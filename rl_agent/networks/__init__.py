@@ -1,16 +1,16 @@
-"""The networks of the paper, each with two passes that a test holds equal.
+"""The networks of the paper, each implemented twice; tests check that the two agree.
 
-``reference`` is a few lines of torch that autograd differentiates; ``forward`` and ``backward`` are the
-same network written out over BLAS and the compiled kernels, several times faster. Both read the same
-flat float32 vector of weights, so that the optimiser, checkpoints and snapshots handle one array.
+``reference`` is a few lines of torch, differentiated by autograd. ``forward`` and ``backward`` are explicit passes over
+BLAS and compiled kernels, several times faster. Both read the same flat float32 vector of weights, so that the
+optimiser, checkpoints and snapshots handle one array.
 
-A critic reads actions beside the observations: its ``inputs`` are S + A, and it may be given several actions for each
-window. They stand beside the last observation of the window, zeros beside the earlier ones, so that an LSTM reads the
-window up to its last step once for all of them.
+A critic takes actions in addition to observations: its ``inputs`` are S + A, and it can be evaluated for several
+actions per window. The actions are appended to the last observation of the window, zeros to the earlier ones, so that
+an LSTM processes the window up to its last step once for all actions.
 
 Initialisation (appendix A): hidden weights Glorot-uniform, bound sqrt(6 / (fan_in + fan_out)); output
 weights uniform in +-0.1 / sqrt(fan_in), so that the outputs start near zero; biases zero, except the
-forget gate's (1, so that a cell starts by remembering; the paper is silent).
+forget gate's (1, so that a cell initially remembers; the paper does not specify it).
 """
 
 from rl_agent.config import AgentConfig
@@ -21,7 +21,7 @@ from rl_agent.networks.network import Network
 from rl_agent.networks.parallel import Parallel
 from rl_agent.networks.parameter_views import Arrays, Parts, Views
 from rl_agent.networks.passes import Pass
-from rl_agent.networks.unroll import UnrolledPass, is_written_out, unrolled_outputs
+from rl_agent.networks.unroll import UnrolledPass, has_analytic_gradient, unrolled_outputs
 
 __all__ = [
     "LSTM",
@@ -35,7 +35,7 @@ __all__ = [
     "UnrolledPass",
     "Views",
     "WindowLSTM",
-    "is_written_out",
+    "has_analytic_gradient",
     "make_encoder",
     "make_network",
     "unrolled_outputs",
@@ -49,7 +49,7 @@ def make_encoder(config: AgentConfig) -> Encoder:
 
 
 def make_network(config: AgentConfig, inputs: int, outputs: int, actions: int = 0) -> Network:
-    """Build the network that ``config.network`` names; ``actions`` of the inputs are those of a critic."""
+    """Build the network ``config.network``; the last ``actions`` of the inputs are the action inputs of a critic."""
     if config.network == "mlp":
         history = config.frames - 1
         return MLP(inputs, config.hidden_sizes, outputs, config.activation, history, actions)

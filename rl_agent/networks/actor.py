@@ -1,4 +1,4 @@
-"""The part of an algorithm that acts: a network, and what its outputs mean."""
+"""The acting part of an algorithm: a network, and the interpretation of its outputs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ F32 = npt.NDArray[np.float32]
 
 
 class Head(NamedTuple):
-    """What the outputs of a network mean.
+    """Interpretation of the outputs of a policy network.
 
     Attributes
     ----------
     statistics
-        From the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy.
+        Maps the network's outputs (n, O) and the loose parameters to V (n,) and the statistics of the policy.
     mode
-        From the outputs to the mean of a Gaussian policy (n, A), or to scores of discrete actions (n, K) whose largest
-        one is the likeliest action, as a torch graph.
+        Maps the outputs to the mean of a Gaussian policy (n, A), or to scores of discrete actions (n, K), the largest
+        for the most likely action, as a torch graph.
     """
 
     statistics: Callable[[F32, F32], tuple[F32, F32, F32]]
@@ -34,16 +34,16 @@ class Head(NamedTuple):
 
 
 def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool = False) -> Head:
-    """Make the head of a Gaussian policy, whose mean is an output.
+    """Create the head of a Gaussian policy whose mean is an output.
 
     Parameters
     ----------
     size
-        Components of an action (A).
+        Number of action components (A).
     std
-        From the outputs behind the mean, shape (n, ...), and the loose parameters to the standard deviation.
+        Maps the outputs after the mean, shape (n, ...), and the loose parameters to the standard deviation.
     has_value
-        Whether V(s) is an output, the first one.
+        Whether the first output is V(s).
     """
     first = int(has_value)
 
@@ -57,19 +57,19 @@ def gaussian_head(size: int, std: Callable[[F32, F32], F32], *, has_value: bool 
 def categorical_head(
     choices: int, *, has_value: bool = False, has_temperature: bool = False
 ) -> Head:
-    """Make the head of a policy of discrete actions, whose logits are outputs.
+    """Create the head of a policy of discrete actions whose logits are outputs.
 
-    They are minus the energies of a Boltzmann distribution (Weber et al. 2022, appendix A).
+    The logits are minus the energies of a Boltzmann distribution (Weber et al. 2022, appendix A).
 
     Parameters
     ----------
     choices
         Number of actions (K).
     has_value
-        Whether V(s) is an output, the first one.
+        Whether the first output is V(s).
     has_temperature
-        Whether its inverse temperature, by which the logits are multiplied, is the output behind them (after a
-        softplus); otherwise it is one.
+        Whether the output after the logits is (before a softplus) the inverse temperature that multiplies them;
+        otherwise it is 1.
     """
     first = int(has_value)
 
@@ -88,15 +88,15 @@ def _value(outputs: F32, has_value: bool) -> F32:
 
 
 class Acting(NamedTuple):
-    """What an actor says about n observations.
+    """Output of an actor for n observations.
 
     Attributes
     ----------
     value
-        V(s), shape (n,); zero where the acting network has no value.
+        V(s), shape (n,); zero if the acting network has no value output.
     mean, std
-        Statistics of the policy: of a Gaussian, shapes (n, A) and (n, A) or (A,); for discrete actions the
-        probabilities, shape (n, K), and nothing, shape (n, 0).
+        Statistics of the policy: for a Gaussian, shapes (n, A) and (n, A) or (A,); for discrete actions the
+        probabilities, shape (n, K), and an empty array, shape (n, 0).
     state
         The next recurrent states.
     """
@@ -113,18 +113,18 @@ class Actor:
     Parameters
     ----------
     network
-        Its weights come first in the flat vector of the algorithm.
+        The policy network; its weights come first in the algorithm's flat vector.
     loose
-        Number of parameters that follow them and belong to the policy too (such as those of a shared sigma).
+        Number of further parameters of the policy that follow them (such as those of a shared sigma).
     head
-        What the outputs mean.
+        Interpretation of the outputs.
     noise
-        Weights of the network, its last ones, that hold the noise it is acted with while learning.
+        Number of weights, the last ones of the network, that hold the noise used for acting while learning.
 
     Attributes
     ----------
     size
-        How many of the weights are read, the first ones.
+        Number of weights of the policy, the first ones in the flat vector.
     """
 
     def __init__(self, network: Network, loose: int, head: Head, noise: int = 0) -> None:
@@ -133,7 +133,7 @@ class Actor:
         self.size = network.size + loose
 
     def at_rest(self, weights: F32) -> F32:
-        """Copy the weights that are read, without their noise."""
+        """Return a copy of the policy's weights with the noise set to zero."""
         still = weights[: self.size].copy()
         still[self._noise] = 0.0
         return still
@@ -147,7 +147,7 @@ class Actor:
         return self.head.mode(outputs), following
 
     def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
-        """Act with ``weights`` (their later changes included): from observations (n, S) and states to ``Acting``."""
+        """Return a function of observations (n, S) and states that acts with ``weights``, a view of them."""
         views, loose = (
             self.network.views(weights[: self.network.size]),
             weights[self.network.size : self.size],

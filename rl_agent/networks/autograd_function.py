@@ -1,4 +1,4 @@
-"""The written-out passes of a network as one node of the graph of autograd."""
+"""The explicit passes of a network as one node of the autograd graph."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from rl_agent.networks.network import Network
 from rl_agent.networks.passes import Pass
 
-__all__ = ["WrittenOut"]
+__all__ = ["AnalyticGradient"]
 
 F32 = npt.NDArray[np.float32]
 
 
-class WrittenOut(torch.autograd.Function):
-    """A network's ``forward`` and ``backward`` as one node of the graph."""
+class AnalyticGradient(torch.autograd.Function):
+    """A network's ``forward`` and ``backward`` as one node of the autograd graph."""
 
     @staticmethod
     def forward(
@@ -69,7 +69,7 @@ class WrittenOut(torch.autograd.Function):
 
 
 def _take(rows: F32, order: npt.NDArray[np.int64] | None) -> F32:
-    """Sort K times B rows, each B of them by ``order``."""
+    """Sort K blocks of B rows each by ``order``."""
     if order is None:
         return np.ascontiguousarray(rows)
     return np.ascontiguousarray(rows.reshape(-1, len(order), rows.shape[1])[:, order]).reshape(

@@ -1,7 +1,7 @@
-"""Networks for pictures, in torch: forward and backward are autograd's, on either device.
+"""Convolutional networks for images, in torch: forward and backward use autograd, on CPU or GPU.
 
-A picture is an observation of one axis, C x H x W numbers from 0 on; the window of a step is its stack of frames, so
-the memory keeps each frame once. Frames before the beginning of an episode are black.
+An image is a flattened observation of C x H x W non-negative numbers. The window of a step is its stack of frames, so
+that the memory stores each frame once. Frames before the beginning of an episode are zero.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Encoder:
     picture
         Channels, height and width of one frame.
     frames
-        Frames in a stack.
+        Number of frames in a stack.
     convolutions
-        Channels, side of the filter and stride of each layer.
+        Channels, filter size and stride of each layer.
 
     Attributes
     ----------
     blocks
-        Names and shapes of its weights.
+        Names and shapes of the weights.
     outputs
-        Numbers that come out of a stack.
+        Number of output features per stack.
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class Encoder:
             )
             if height < 1 or width < 1:
                 raise ValueError(
-                    f"convolutions = {list(map(list, convolutions))} leave nothing of a picture of "
-                    f"{picture[1]} x {picture[2]}; take fewer or smaller ones"
+                    f"convolutions = {list(map(list, convolutions))} reduce an image of {picture[1]} x {picture[2]} "
+                    "to nothing; use fewer or smaller ones"
                 )
         self.outputs = channels * height * width
 
     def initialise(self, weights: dict[str, F32], rng: np.random.Generator) -> None:
-        """Sample fresh filters, uniform with the bound of Glorot."""
+        """Sample initial filters, Glorot-uniform."""
         for name, shape in self.blocks:
             if name.startswith("filter"):
                 bound = math.sqrt(6.0 / ((shape[0] + shape[1]) * shape[2] * shape[3]))
                 weights[name][:] = rng.uniform(-bound, bound, shape)
 
     def __call__(self, weights: Weights, windows: torch.Tensor) -> torch.Tensor:
-        """Encode windows (T, B, C H W), shape (B, outputs)."""
+        """Encode windows (T, B, C H W) to features (B, outputs)."""
         x = windows.transpose(0, 1).reshape(windows.shape[1], -1, *self._picture[1:])
         for layer, stride in enumerate(self._strides):
             x = torch.relu(
@@ -89,7 +89,7 @@ class Encoder:
 
 
 class TorchNetwork(Network):
-    """A network whose ``reference`` is all there is; its window, if any, is kept while acting.
+    """A network that is defined by ``reference`` alone and differentiated by autograd.
 
     The state of an agent is its last ``history`` observations, the newest last.
     """
@@ -106,17 +106,15 @@ class TorchNetwork(Network):
         """Compute outputs of shape (B, outputs) as a graph that autograd differentiates."""
 
     def tape(self, steps: int, batch: int, actions: int = 0) -> dict[str, Any]:
-        """Allocate nothing but a place for the graph.
+        """Return an empty dictionary, in which ``forward`` stores the graph.
 
         Raises
         ------
         ValueError
-            If it is to be a critic of actions.
+            If there are actions.
         """
         if actions:
-            raise ValueError(
-                "network = conv reads pictures alone, and no actions beside them; use mlp"
-            )
+            raise ValueError("network = conv reads images only, without actions; use mlp")
         return {}
 
     def forward(
@@ -127,7 +125,7 @@ class TorchNetwork(Network):
         tape: dict[str, Any],
         actions: F32 | None = None,
     ) -> F32:
-        """Compute outputs of shape (B, outputs), and keep the graph on the tape."""
+        """Compute outputs of shape (B, outputs), and store the graph on the tape."""
         tape["leaves"] = {
             name: torch.from_numpy(block).requires_grad_() for name, block in weights.items()
         }
@@ -158,7 +156,7 @@ class TorchNetwork(Network):
             gradient[name][:] = 0.0 if slope is None else slope.numpy()
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act for one observation per agent, after those in its state."""
+        """Compute outputs and next states for one observation per agent."""
         known = {name: torch.from_numpy(block) for name, block in weights.items()}
         given = (torch.from_numpy(np.asarray(a, np.float32)) for a in (observations, state))
         with torch.no_grad():
@@ -168,7 +166,7 @@ class TorchNetwork(Network):
     def reference_step(
         self, weights: Weights, observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph."""
+        """Compute ``step`` as a torch graph."""
         past = state.unflatten(1, (self.history, self.inputs))
         seen = torch.cat([past, observations[:, None]], dim=1)
         windows = seen.transpose(0, 1).contiguous()
@@ -183,9 +181,9 @@ class Conv(TorchNetwork):
     encoder
         The convolutions.
     inputs
-        Numbers in a frame.
+        Size of a flattened frame.
     history
-        Frames before the present one.
+        Number of frames before the current one.
     hidden, outputs
         Widths of the layers.
     """
@@ -204,7 +202,7 @@ class Conv(TorchNetwork):
         super().__init__(inputs, outputs, blocks, history)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights, shape (size,)."""
+        """Sample initial weights, shape (size,)."""
         flat = np.zeros(self.size, np.float32)
         w, last = self.views(flat), len(self._widths) - 2
         self.encoder.initialise(w, rng)

@@ -1,7 +1,7 @@
-"""Compiled elementwise passes of the networks, in float32, written so that they vectorise.
+"""Compiled elementwise kernels of the networks, in float32, written to vectorise.
 
-Matrix products stay with BLAS; everything between two products is one pass here. ``tanh`` is a rational
-approximation (error below 3e-7) because a call into the C library for every number would not vectorise.
+Matrix products use BLAS; everything between two products is one kernel here. ``tanh`` is a rational
+approximation (error below 3e-7) because calls into the C library for every number would not vectorise.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _sigmoid(x: np.float32) -> np.float32:
 
 @compiled()
 def add_bias(y: F32, bias: F32) -> None:
-    """``y += bias`` for y of shape (B, n)."""
+    """Compute ``y += bias`` in place for y of shape (B, n)."""
     for b in range(y.shape[0]):
         for j in range(y.shape[1]):
             y[b, j] += bias[j]
@@ -67,7 +67,7 @@ def add_bias(y: F32, bias: F32) -> None:
 
 @compiled(fastmath=FUSED, error_model="numpy")
 def bias_softsign(y: F32, bias: F32) -> None:
-    """``y = softsign(y + bias)``, softsign(x) = x / (1 + |x|), for y of shape (B, n)."""
+    """Compute ``y = softsign(y + bias)`` in place, softsign(x) = x / (1 + |x|), for y of shape (B, n)."""
     for b in range(y.shape[0]):
         for j in range(y.shape[1]):
             x = y[b, j] + bias[j]
@@ -76,7 +76,7 @@ def bias_softsign(y: F32, bias: F32) -> None:
 
 @compiled(fastmath=FUSED, error_model="numpy")
 def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
-    """Turn d = dL/dy into dL/dx for y = softsign(x), (1 - |y|)^2 being its slope; and sum it over rows."""
+    """Convert d = dL/dy to dL/dx in place for y = softsign(x), with slope (1 - |y|)^2, and sum it over rows."""
     bias_gradient[:] = ZERO
     for b in range(d.shape[0]):
         for j in range(d.shape[1]):
@@ -88,7 +88,7 @@ def softsign_backward(d: F32, y: F32, bias_gradient: F32) -> None:
 
 @compiled()
 def bias_relu(y: F32, bias: F32) -> None:
-    """``y = max(y + bias, 0)`` for y of shape (B, n)."""
+    """Compute ``y = max(y + bias, 0)`` in place for y of shape (B, n)."""
     for b in range(y.shape[0]):
         for j in range(y.shape[1]):
             y[b, j] = max(y[b, j] + bias[j], ZERO)
@@ -96,7 +96,7 @@ def bias_relu(y: F32, bias: F32) -> None:
 
 @compiled()
 def relu_backward(d: F32, y: F32, bias_gradient: F32) -> None:
-    """Turn d = dL/dy into dL/dx for y = max(x, 0), and sum it over rows."""
+    """Convert d = dL/dy to dL/dx in place for y = max(x, 0), and sum it over rows."""
     bias_gradient[:] = ZERO
     for b in range(d.shape[0]):
         for j in range(d.shape[1]):
@@ -116,10 +116,10 @@ def column_sums(x: F32, out: F32) -> None:
 
 @compiled(fastmath=FUSED, error_model="numpy")
 def cell_forward(gates: F32, c_before: F32, c: F32, tanh_c: F32, h: F32) -> None:
-    """Run one LSTM cell for H units and n agents, N = H n numbers in all.
+    """Run one LSTM cell for H units and n agents, N = H n numbers in total.
 
-    Each gate is one long contiguous run: with the agents' rows of 4 H short runs the same arithmetic
-    takes three times longer, because short loops do not fill the vector registers.
+    Each gate is one long contiguous array. With rows of 4 H numbers per agent the same arithmetic takes three times
+    longer, because short loops do not fill the vector registers.
 
     Parameters
     ----------
@@ -181,18 +181,18 @@ def scan_forward(
     Parameters
     ----------
     begun
-        Windows begun by each step, shape (T,), not decreasing; the states of the others stay zero.
+        Number of windows begun by each step, shape (T,), non-decreasing; the states of the others stay zero.
     weight
-        From [input, h, 1] to the gates, shape (4H, S + H + 1).
+        Maps [input, h, 1] to the gates, shape (4H, S + H + 1).
     x
         Inputs of each step, shape (T + 1, S + H + 1, B): the first S rows are the layer's input and the
-        last is 1; the H rows between are written, the output of step t into ``x[t + 1]``.
+        last is 1; the H rows in between are written, the output of step t into ``x[t + 1]``.
     gates
         Written, shape (T, 4, H B).
     c, tanh_c
         Written, shapes (T + 1, H, B) and (T, H, B); ``c[t + 1]`` is the state after step t.
     above
-        Its first H rows receive the outputs: shape (T or more, H or more, B).
+        Written: the outputs, in the first H rows; shape (T or more, H or more, B).
     """
     steps, _, batch = x.shape
     size = c.shape[1]
@@ -215,7 +215,7 @@ def scan_forward(
         above[t, :size] = h
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def scan_backward(
     begun: I64,
@@ -239,15 +239,15 @@ def scan_backward(
     weight_t
         Transposed weight, shape (S + H + 1, 4H), contiguous.
     dh
-        dL/dh of every step from above, shape (T, H, B).
+        dL/dh of every step from the layer above, shape (T, H, B).
     dc
-        dL/dc of the last step from elsewhere, shape (H, B); overwritten.
+        dL/dc of the last step from other paths, shape (H, B); overwritten.
     dc_each
-        dL/dc of every step from elsewhere, shape (T, H, B). With no steps (0, H, B) there is none.
+        dL/dc of every step from other paths, shape (T, H, B); shape (0, H, B) if there is none.
     gradient
         dL/d(weight) is added to it, shape (4H, S + H + 1).
     below
-        Written: dL/d(input) of every step, shape (T, S, B). With no rows (T, 0, B) this part is left out.
+        Written: dL/d(input) of every step, shape (T, S, B). With shape (T, 0, B) it is not computed.
     """
     size, batch = c.shape[1], c.shape[2]
     inputs = x.shape[1] - 1 - size

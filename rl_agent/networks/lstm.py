@@ -20,7 +20,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Layer:
-    """What a layer keeps of a window, shapes as in ``kernels.scan_forward``; ``dh`` is dL/dh, shape (T, H, B)."""
+    """Arrays of a layer for a window, shapes as in ``kernels.scan_forward``; ``dh`` is dL/dh, shape (T, H, B)."""
 
     x: F32
     gates: F32
@@ -31,7 +31,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class LastStep:
-    """What a layer keeps of a last step that is apart, the agents of all actions (K B) along the last axis."""
+    """Arrays of a layer for a last step that is computed separately for each of K actions; the last axis is K B."""
 
     x: F32
     gates: F32
@@ -40,27 +40,28 @@ class LastStep:
 
 
 class Tape:
-    """Inputs, gates and states of every layer and step; batches run along the last axis.
+    """Inputs, gates and states of every layer and step; the batch is the last axis.
 
     Parameters
     ----------
     widths
-        Of the input and of each layer.
+        Widths of the input and of each layer.
     steps, batch
         Shape of the windows.
     actions
-        How many a critic evaluates at each window, K; with any the last step is apart, for K times as many rows.
+        Number of actions that a critic evaluates per window (K); if positive, the last step is computed separately,
+        for K times as many rows.
 
     Attributes
     ----------
     steps
-        Steps of the window but one that is apart.
+        Steps of the window, without a separate last step.
     layers, last
         A :class:`Layer` and a :class:`LastStep` for each layer.
     above, last_above
-        What takes the output of each layer: the input of the next one, and at last an array of its own.
+        Arrays that receive the output of each layer: the input of the next layer, or a separate array for the last one.
     nothing
-        Instead of dL/d(input), which nobody reads, shape (T, 0, B).
+        Empty placeholder for dL/d(input), which is not needed, shape (T, 0, B).
     """
 
     def __init__(self, widths: tuple[int, ...], steps: int, batch: int, actions: int) -> None:
@@ -97,7 +98,7 @@ class Tape:
 
 
 class LSTM(Network):
-    """Stacked LSTM layers and a linear output layer on the last one, at the last step of the window.
+    """Stacked LSTM layers and a linear output layer, evaluated at the last step of the window.
 
     The gates are i, f, o (sigmoid) and g (tanh): ``c' = f c + i g``, ``h = o tanh(c')``. In training the
     state is zero before the window; while acting it is carried along the episode. A layer's weight maps
@@ -108,7 +109,7 @@ class LSTM(Network):
     inputs, hidden, outputs
         Widths of the layers.
     window
-        Steps of history before the step of interest.
+        Number of steps before the last step of a window.
     """
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int) -> None:
@@ -122,7 +123,7 @@ class LSTM(Network):
         self.state_shape = (2 * sum(hidden),)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights by appendix A (input and state of each gate count as layers of their own)."""
+        """Sample initial weights by appendix A (input and state of each gate count as separate layers)."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         for layer, (fan_in, width) in enumerate(pairwise((self.inputs, *self.hidden))):
@@ -155,7 +156,7 @@ class LSTM(Network):
         return h[-1] @ w["weight"].T + w["bias"]
 
     def tape(self, steps: int, batch: int, actions: int = 0) -> Tape:
-        """Allocate what ``forward`` fills and ``backward`` reads."""
+        """Allocate the arrays that ``forward`` writes and ``backward`` reads."""
         return Tape((self.inputs, *self.hidden), steps, batch, actions)
 
     def forward(
@@ -166,7 +167,7 @@ class LSTM(Network):
         tape: Tape,
         actions: F32 | None = None,
     ) -> F32:
-        """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
+        """Compute outputs at the last step of each window, shape (B, outputs), or (K B, outputs) with actions."""
         steps, (total, _, size) = tape.steps, windows.shape
         begun = begun_by(lengths, total)[:steps]
         x = tape.layers[0].x
@@ -182,7 +183,7 @@ class LSTM(Network):
         return np.ascontiguousarray((weights["weight"] @ tape.top).T) + weights["bias"]
 
     def _last_step(self, weights: dict[str, F32], tape: Tape, actions: int) -> None:
-        """Go on from the states before the last step with every action."""
+        """Compute the last step for every action, from the states before it."""
         for number, (before, last, above) in enumerate(
             zip(tape.layers, tape.last, tape.last_above, strict=True)
         ):
@@ -204,7 +205,7 @@ class LSTM(Network):
         gradient: dict[str, F32] | None,
         d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradients, that of the weights through the whole window."""
+        """Write the gradients; that of the weights is backpropagated through the whole window."""
         if gradient is not None:
             np.matmul(d_outputs.T, tape.top.T, out=gradient["weight"])
             kernels.column_sums(d_outputs, gradient["bias"])
@@ -248,7 +249,7 @@ class LSTM(Network):
         gradient: dict[str, F32] | None,
         d_actions: F32 | None,
     ) -> None:
-        """Reverse ``_last_step``; ``dh`` and ``dc`` receive the gradients of the states before it, (H, B) each."""
+        """Backpropagate through ``_last_step``; write the gradients of the states before it to ``dh`` and ``dc``."""
         d = d_top
         for number in range(len(self.hidden) - 1, -1, -1):
             width, last = self.hidden[number], tape.last[number]
@@ -269,7 +270,7 @@ class LSTM(Network):
             d_actions[...] = d[-size:].reshape(size, count, batch).transpose(1, 2, 0)
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act for one observation per agent; a state is (c, h) of every layer, one after the other."""
+        """Compute outputs and next states for one observation per agent; a state concatenates (c, h) of all layers."""
         n, offset = len(observations), 0
         x = observations
         following = np.empty_like(state)
@@ -292,7 +293,7 @@ class LSTM(Network):
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph."""
+        """Compute ``step`` as a torch graph."""
         x, offset, following = observations, 0, []
         for layer, width in enumerate(self.hidden):
             c = state[:, offset : offset + width]
@@ -304,10 +305,10 @@ class LSTM(Network):
 
 
 class WindowLSTM(LSTM):
-    """An LSTM that acts on the same windows that it is trained on.
+    """An LSTM that acts on the same windows on which it is trained.
 
-    The state of an agent is its last ``window`` observations, the newest last, and how many of the episode it has seen;
-    nothing older has any influence, so a policy that has not changed gives importance weights of exactly 1.
+    The state of an agent is its last ``window`` observations, the newest last, and the number of observations in the
+    episode so far. Older observations have no influence, so an unchanged policy has importance weights of exactly 1.
     """
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int) -> None:
@@ -315,7 +316,7 @@ class WindowLSTM(LSTM):
         self.state_shape = (window * inputs + 1,)
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act for one observation per agent, after the observations in its state."""
+        """Compute outputs and next states for one observation per agent."""
         n = len(observations)
         past = state[:, :-1].reshape(n, self.history, self.inputs)
         seen = np.concatenate([past, observations[:, None]], axis=1)
@@ -327,7 +328,7 @@ class WindowLSTM(LSTM):
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph."""
+        """Compute ``step`` as a torch graph."""
         past = state[:, :-1].unflatten(1, (self.history, self.inputs))
         seen = torch.cat([past, observations[:, None]], dim=1)
         lengths = state[:, -1].clamp(max=self.history) + 1
@@ -346,5 +347,5 @@ def _cell(
 
 
 def begun_by(lengths: I64, steps: int) -> I64:
-    """Count the windows that have begun by each of ``steps`` steps; windows are aligned at the end."""
+    """Count the windows that have begun by each of ``steps`` steps; windows are aligned at their ends."""
     return np.count_nonzero(lengths[None] >= steps - np.arange(steps)[:, None], axis=1)

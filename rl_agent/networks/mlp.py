@@ -19,21 +19,21 @@ I64 = npt.NDArray[np.int64]
 
 
 class MLP(Network):
-    """Hidden layers of one activation and a linear output layer, on the last observations of a window.
+    """Multilayer perceptron with a linear output layer, on the last observations of a window.
 
     The observations are stacked, the oldest first; those before the beginning of an episode are zero. While acting, the
-    state of an agent is what it saw before, so the stack is the one that it is trained on.
+    state of an agent is its previous observations, so that the stack is the same as in training.
 
     Parameters
     ----------
     inputs, hidden, outputs
-        Widths of the layers; ``inputs`` are those of the last step, the actions of a critic included.
+        Widths of the layers; ``inputs`` counts those of the last step, including the actions of a critic.
     activation
         ``softsign``, ``relu`` or ``tanh``.
     history
-        Observations that are stacked before the last one.
+        Number of observations stacked before the last one.
     actions
-        How many of the inputs are a critic's actions, which are none of a step before.
+        Number of inputs that are a critic's actions, which exist only for the last step.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class MLP(Network):
         self.layers = len(hidden) + 1
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights by appendix A, shape (size,)."""
+        """Sample initial weights by appendix A, shape (size,)."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         for layer in range(self.layers):
@@ -102,7 +102,7 @@ class MLP(Network):
         tape: dict[str, F32],
         actions: F32 | None = None,
     ) -> F32:
-        """Compute outputs at the last step of each window, shape (B, outputs), a critic's (K B, outputs)."""
+        """Compute outputs at the last step of each window, shape (B, outputs), or (K B, outputs) with actions."""
         tape["h0"] = self._stacked(windows, actions)
         for layer in range(self.layers):
             y, bias = tape[f"h{layer + 1}"], weights[f"bias{layer}"]
@@ -118,7 +118,7 @@ class MLP(Network):
         return tape[f"h{self.layers}"]
 
     def _stacked(self, windows: F32, actions: F32 | None) -> F32:
-        """Stack the observations of windows, with each of the actions; shape (B, inputs), a critic's (K B, inputs)."""
+        """Stack the observations of windows, and the actions; shape (B, inputs), or (K B, inputs) with actions."""
         last = windows[-1] if actions is None else beside(windows[-1], actions)
         if self.history == 0:
             return last
@@ -165,7 +165,7 @@ class MLP(Network):
                 np.matmul(d, weight[-d_actions.shape[2] :].T, out=d_actions.reshape(len(d), -1))
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act for one observation per agent; the state is what it saw before."""
+        """Compute outputs and next states for one observation per agent; a state is the previous observations."""
         n, tape = len(observations), self.tape(1, len(observations))
         past = state.reshape(n, self.history, self._frame).transpose(1, 0, 2)
         windows = np.concatenate([past, observations[None]])
@@ -175,7 +175,7 @@ class MLP(Network):
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph."""
+        """Compute ``step`` as a torch graph."""
         past = state.unflatten(1, (self.history, self._frame)) if self.history else None
         if past is None:
             return self.reference(weights, observations[None], observations), state

@@ -1,4 +1,4 @@
-"""What every network has, and how its weights begin."""
+"""Base class of the networks, and weight initialisation."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ I64 = npt.NDArray[np.int64]
 
 
 class Network(ABC):
-    """A function from windows of observations to outputs, with its weights kept outside in a flat vector.
+    """A function from windows of observations to outputs; its weights are stored outside, in a flat vector.
 
-    Windows are time-major and end at the step of interest: shape (T, B, S). ``lengths`` says how many
-    observations of each window exist (the rest are zeros before the episode began); rows must be
-    sorted by descending length. A critic gets K actions for every window, shape (K, B, A), with A = inputs - S; its
-    outputs have K B rows, those of the first actions first.
+    Windows are time-major and end at the step to evaluate: shape (T, B, S). ``lengths`` is the number of observations
+    in each window that exist (the others are zeros before the episode began); rows must be sorted by descending length.
+    A critic takes K actions per window, shape (K, B, A), with A = inputs - S; its outputs have K B rows, those of the
+    first actions first.
 
     Attributes
     ----------
     history
-        Steps that the network looks back (0 for a feed-forward one); T = history + 1 for training.
+        Number of previous steps in a window (0 for a feed-forward network); T = history + 1 for training.
     blocks
-        Name and shape of every block of weights, in the order of the flat vector.
+        Name and shape of each block of weights, in the order of the flat vector.
     size
         Length of the flat vector.
     state_shape
@@ -50,7 +50,7 @@ class Network(ABC):
         self.size = sum(math.prod(shape) for _, shape in blocks)
 
     def views(self, flat: Any) -> dict[str, Any]:
-        """Split into blocks a flat vector of weights or gradients (NumPy array or torch tensor)."""
+        """Split a flat vector of weights or gradients (NumPy array or torch tensor) into blocks."""
         out, offset = {}, 0
         for name, shape in self.blocks:
             end = offset + math.prod(shape)
@@ -60,7 +60,7 @@ class Network(ABC):
 
     @abstractmethod
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights, shape (size,)."""
+        """Sample initial weights, shape (size,)."""
 
     @abstractmethod
     def reference(
@@ -71,12 +71,15 @@ class Network(ABC):
     ) -> torch.Tensor:
         """Compute outputs of shape (B, outputs) as a graph that autograd differentiates.
 
-        ``weights`` are flat, or the views of a flat vector; a critic's windows (T, B, inputs) hold the actions.
+        ``weights`` is a flat vector or its ``views``; the windows of a critic, (T, B, inputs), contain the actions.
         """
 
     @abstractmethod
     def tape(self, steps: int, batch: int, actions: int = 0) -> Any:
-        """Allocate what ``forward`` fills and ``backward`` reads, for windows (steps, batch, S) and K actions each."""
+        """Allocate the arrays that ``forward`` writes and ``backward`` reads.
+
+        They are for windows of shape (steps, batch, S), with ``actions`` actions (K) each.
+        """
 
     @abstractmethod
     def forward(
@@ -87,10 +90,10 @@ class Network(ABC):
         tape: Any,
         actions: F32 | None = None,
     ) -> F32:
-        """Compute outputs of shape (B, outputs), a critic's (K B, outputs); ``weights`` are ``views``."""
+        """Compute outputs of shape (B, outputs), or (K B, outputs) with actions; ``weights`` are ``views``."""
 
     def evaluate(self, weights: dict[str, F32], windows: F32, lengths: I64) -> F32:
-        """Compute outputs like ``forward``, of windows in any order, with nothing kept for ``backward``."""
+        """Compute outputs like ``forward``, for windows in any order, without keeping anything for ``backward``."""
         order = np.argsort(-lengths, kind="stable")
         longest_first = np.ascontiguousarray(windows[:, order])
         outputs = np.empty((len(lengths), self.outputs), np.float32)
@@ -108,42 +111,44 @@ class Network(ABC):
         gradient: dict[str, F32] | None,
         d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradient of a loss with dL/d(outputs) ``d_outputs``; uses up the tape.
+        """Write the gradient of a loss, given dL/d(outputs); overwrites the tape.
 
         Parameters
         ----------
         weights, tape, lengths
             As in ``forward``.
         d_outputs
-            Shape of the outputs.
+            dL/d(outputs), shape of the outputs.
         gradient
-            Written: dL/d(weights), ``views`` of a flat vector. Left out where it is ``None``.
+            Written: dL/d(weights), ``views`` of a flat vector; not computed if ``None``.
         d_actions
-            Written: dL/d(actions) of a critic, shape (K, B, A). Left out where it is ``None``.
+            Written: dL/d(actions) of a critic, shape (K, B, A); not computed if ``None``.
         """
 
     @abstractmethod
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act: outputs (n, outputs) and next states for observations (n, inputs), states (n, state_shape)."""
+        """Compute outputs (n, outputs) and next states from observations (n, inputs) and states (n, state_shape)."""
 
     @abstractmethod
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph; ``weights`` are ``views``."""
+        """Compute ``step`` as a torch graph; ``weights`` are ``views``."""
 
 
 class Several(Network):
-    """Networks of the same inputs that look like one; what goes to which, and where its outputs stand, is the heir's.
+    """Base class of several networks with the same inputs that act as one.
+
+    Subclasses define which rows go to which network, and where its outputs are placed.
 
     Parameters
     ----------
     name
-        Of one of them, before its number, in the names of the blocks.
+        Prefix of a network's number in the names of the blocks.
     networks
-        They have no actions beside their observations.
+        The networks, which have no action inputs.
     outputs
-        Of all of them together, for a row.
+        Number of outputs of a row.
     """
 
     def __init__(self, name: str, networks: Sequence[Network], outputs: int) -> None:
@@ -160,12 +165,12 @@ class Several(Network):
         return {name: blocks[f"{self._name}{k}/{name}"] for name, _ in self.networks[k].blocks}
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights for each, shape (size,)."""
+        """Sample initial weights of each network, shape (size,)."""
         return np.concatenate([network.initialise(rng) for network in self.networks])
 
 
 def beside(observations: F32, actions: F32) -> F32:
-    """Observations (B, S), again for each of K actions (K, B, A), and the actions: shape (K B, S + A)."""
+    """Concatenate observations (B, S), repeated K times, with K actions each (K, B, A): shape (K B, S + A)."""
     count, batch, size = actions.shape
     return np.concatenate(
         [np.tile(observations, (count, 1)), actions.reshape(count * batch, size)], axis=1
@@ -173,12 +178,12 @@ def beside(observations: F32, actions: F32) -> F32:
 
 
 def fill_glorot(block: F32, rng: np.random.Generator) -> None:
-    """Sample the weights of a hidden layer, Glorot-uniform."""
+    """Fill the weights of a hidden layer, Glorot-uniform."""
     bound = math.sqrt(6.0 / sum(block.shape))
     block[:] = rng.uniform(-bound, bound, block.shape)
 
 
 def fill_near_zero(block: F32, fan_in: int, rng: np.random.Generator) -> None:
-    """Sample the weights of an output layer."""
+    """Fill the weights of an output layer, uniform near zero."""
     bound = 0.1 / math.sqrt(fan_in)
     block[:] = rng.uniform(-bound, bound, block.shape)

@@ -1,4 +1,4 @@
-"""Networks that read the same and share no weight, which look like one network from outside."""
+"""Networks with the same inputs and separate weights, with the interface of one network."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ I64 = npt.NDArray[np.int64]
 
 
 class Parallel(Several):
-    """Networks whose outputs stand side by side.
+    """Networks whose outputs are concatenated.
 
     Parameters
     ----------
     *networks
-        Of the same inputs and history; they have no actions beside their observations.
+        Networks with the same inputs and history, without action inputs.
     """
 
     def __init__(self, *networks: Network) -> None:
@@ -48,7 +48,7 @@ class Parallel(Several):
         return torch.cat(outputs, dim=1)
 
     def tape(self, steps: int, batch: int, actions: int = 0) -> list[Any]:
-        """Allocate the tape of each."""
+        """Allocate the tape of each network."""
         return [network.tape(steps, batch, actions) for network in self.networks]
 
     def forward(
@@ -75,14 +75,14 @@ class Parallel(Several):
         gradient: dict[str, F32] | None,
         d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradient of each."""
+        """Write the gradient of each network."""
         for k, (network, columns) in enumerate(zip(self.networks, self._columns, strict=True)):
             of = None if gradient is None else self._own(gradient, k)
             d = np.ascontiguousarray(d_outputs[:, columns])
             network.backward(self._own(weights, k), tape[k], lengths, d, of, d_actions)
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
-        """Act: outputs and next states of all."""
+        """Compute outputs and next states of all networks."""
         outputs = np.empty((len(observations), self.outputs), np.float32)
         following = np.empty_like(state)
         for k, (network, columns) in enumerate(zip(self.networks, self._columns, strict=True)):
@@ -95,7 +95,7 @@ class Parallel(Several):
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the same as ``step`` as a torch graph."""
+        """Compute ``step`` as a torch graph."""
         outputs, following = zip(
             *(
                 network.reference_step(self._own(weights, k), observations, state[:, block])
@@ -107,5 +107,5 @@ class Parallel(Several):
 
 
 def _ends(sizes: Any) -> list[int]:
-    """Return where pieces of these sizes begin, and where the last one ends."""
+    """Return the start of each block of these sizes, and the end of the last one."""
     return [0, *accumulate(sizes)]

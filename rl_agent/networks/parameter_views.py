@@ -1,7 +1,7 @@
-"""The networks of an algorithm in one flat vector, as functions that autograd knows.
+"""The networks of an algorithm in one flat vector, as functions that autograd can differentiate.
 
-In single precision on a CPU the two written-out passes of a network do the work, as one node of the
-graph per network; elsewhere (on a GPU, and in the double precision of the tests) their ``reference`` does.
+In single precision on a CPU the explicit passes of a network are used, as one node of the graph per network. Otherwise
+(on a GPU, and in the double precision of the tests) ``reference`` is used.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ __all__ = ["Arrays", "Parts", "Views"]
 F32 = npt.NDArray[np.float32]
 
 Views: TypeAlias = "dict[str, dict[str, torch.Tensor]]"
-"""Blocks of weights by the name of their network and their own."""
+"""Blocks of weights by the names of network and block."""
 
 Arrays = dict[str, dict[str, F32]]
-"""The same as arrays of the host."""
+"""Blocks of weights as NumPy arrays."""
 
 
 class Parts:
-    """Several networks and loose parameters, one after the other in a flat vector.
+    """Several networks and loose parameters, consecutive in a flat vector.
 
     Parameters
     ----------
     **parts
-        By name, a network or a number of loose parameters.
+        A network or a number of loose parameters for each name.
 
     Attributes
     ----------
     slices
-        Where each part lies in the flat vector.
+        Slice of each part in the flat vector.
     size
         Length of the flat vector.
     """
@@ -58,7 +58,7 @@ class Parts:
         self._sizes = [math.prod(shape) for _, _, shape in self._blocks]
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights of the networks; loose parameters are zero."""
+        """Sample initial weights of the networks; loose parameters are zero."""
         return np.concatenate(
             [
                 np.zeros(part, np.float32) if isinstance(part, int) else part.initialise(rng)
@@ -67,9 +67,9 @@ class Parts:
         )
 
     def views(self, weights: torch.Tensor) -> Views:
-        """Cut a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
+        """Split a flat vector into the blocks of every network, and the loose parameters (under the name ``""``).
 
-        One cut for all blocks is one node of the graph; a slice for each would add up as many full-size gradients.
+        One split is one node of the graph; a slice per block would sum one full-size gradient per block.
         """
         out: Views = {name: {} for name in self.parts}
         pieces = torch.split(weights, self._sizes)
@@ -78,7 +78,7 @@ class Parts:
         return out
 
     def arrays(self, weights: F32) -> Arrays:
-        """Cut a flat vector of the host like ``views``; the pieces are views of it."""
+        """Split a flat NumPy array like ``views``; the blocks are views of it."""
         return {
             name: {"": weights[span]}
             if isinstance(part := self.parts[name], int)
@@ -87,7 +87,7 @@ class Parts:
         }
 
     def passes(self, name: str) -> Pass:
-        """Make the two written-out passes of a network."""
+        """Create the explicit passes of a network."""
         network = self.parts[name]
         assert isinstance(network, Network)
         return Pass(network)
@@ -105,18 +105,18 @@ class Parts:
         Parameters
         ----------
         name
-            Of the network.
+            Name of the network.
         views
-            All blocks of weights, of which it takes its own.
+            Blocks of the weights of all parts.
         windows, lengths
             Windows (T, B, S) with ``lengths`` observations each, in any order.
         actions
-            What a critic evaluates, shape (B, A), or several for each window, shape (K, B, A).
+            Actions that a critic evaluates, shape (B, A), or several per window, shape (K, B, A).
 
         Returns
         -------
         Tensor
-            Shape (B, outputs), or (K, B, outputs) for several actions.
+            Outputs, shape (B, outputs), or (K, B, outputs) for several actions.
         """
         network = self.parts[name]
         assert isinstance(network, Network)
@@ -124,9 +124,11 @@ class Parts:
             return self(name, views, windows, lengths, actions[None])[0]
         if windows.device.type == "cpu" and windows.dtype == torch.float32:
             blocks = [views[name][block] for block, _ in network.blocks]
-            from rl_agent.networks.autograd_function import WrittenOut
+            from rl_agent.networks.autograd_function import AnalyticGradient
 
-            outputs: torch.Tensor = WrittenOut.apply(network, windows, lengths, actions, *blocks)
+            outputs: torch.Tensor = AnalyticGradient.apply(
+                network, windows, lengths, actions, *blocks
+            )
             return outputs if actions is None else outputs.view(*actions.shape[:2], -1)
         if actions is None:
             return network.reference(views[name], windows, lengths)
@@ -135,7 +137,7 @@ class Parts:
 
 
 def _with_action(windows: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Windows of a critic Q(s, a): the action (B, A) beside the last observation, zeros beside the earlier ones."""
+    """Append actions (B, A) to the last observations of windows, and zeros to the earlier ones, for a critic."""
     beside = torch.zeros(
         *windows.shape[:2], action.shape[-1], dtype=windows.dtype, device=windows.device
     )

@@ -1,4 +1,4 @@
-"""The two analytic passes of a network over batch after batch."""
+"""Explicit forward and backward passes of a network over successive batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ F32 = npt.NDArray[np.float32]
 
 
 class Pass:
-    """A network forward and backward on the host, with a tape that is kept from batch to batch.
+    """Forward and backward pass of a network on the host, with a tape that is reused between batches.
 
     Parameters
     ----------
     network
-        Its weights come with every batch.
+        The network; its weights are passed with every batch.
     """
 
     def __init__(self, network: Network) -> None:

@@ -1,6 +1,6 @@
-"""The network of DQN and Rainbow: two streams, noise on the weights, a distribution of returns, each where asked for.
+"""The network of DQN and Rainbow, with optional dueling streams, noisy layers and distribution of returns.
 
-Q(s, a)  = V(s) + A(s, a) - (1/K) sum_a' A(s, a')                 duelling (Wang et al. 2016, eq. 9), of logits too
+Q(s, a)  = V(s) + A(s, a) - (1/K) sum_a' A(s, a')                 dueling (Wang et al. 2016, eq. 9), also of logits
 y        = ( mu_w + sigma_w e_w ) x + mu_b + sigma_b e_b,   e_w = f(e_in) f(e_out)',   e_b = f(e_out)
 f(x)     = sgn(x) sqrt|x|                                         noisy layers (Fortunato et al. 2018, eqs. 9 to 11)
 """
@@ -21,37 +21,38 @@ __all__ = ["QNetwork", "squashed_noise"]
 F32 = npt.NDArray[np.float32]
 
 FARTHEST = 10.0
-"""Bound of standardised states; without one, ReLU and the maximum over actions run away together."""
+"""Bound of standardised states; without it, ReLU activations and the maximum over actions diverge together."""
 
 
 def squashed_noise(size: int, rng: np.random.Generator) -> F32:
-    """Sample f of normal numbers, shape (size,)."""
+    """Sample f(x) for standard normal x, shape (size,)."""
     sampled = rng.standard_normal(size, np.float32)
     return np.sign(sampled) * np.sqrt(np.abs(sampled))
 
 
 class QNetwork(TorchNetwork):
-    """Logits of the distribution of returns of each action, or with one atom its Q, shape (B, K atoms).
+    """Outputs logits of the return distribution of each action, or with one atom its Q, shape (B, K atoms).
 
     Parameters
     ----------
     inputs, history
-        Numbers in an observation, and observations before the present one.
+        Size of an observation, and number of observations before the current one.
     hidden
-        Widths; the last of them is that of each stream.
+        Widths of the hidden layers; the last one is the width of each stream.
     choices, atoms
-        Actions, and atoms of their distributions.
+        Number of actions (K), and of atoms of their distributions.
     encoder
-        Convolutions beneath; ``None`` reads vectors.
+        Convolutions before the hidden layers; ``None`` for vector observations.
     is_dueling
-        Whether there is a stream for V beside that for A.
+        Whether there is a stream for V in addition to that for A.
     sigma
-        Noise of the layers of the streams at first, over the root of what comes in; ``None`` for no noise.
+        Initial noise scale of the streams' layers, divided by the square root of their number of inputs; ``None`` for
+        no noise.
 
     Attributes
     ----------
     noise_size
-        Length of the block ``noise``, which holds the noise that is acted with, and is not learned.
+        Length of the block ``noise``, which holds the noise used for acting, and is not learned.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class QNetwork(TorchNetwork):
         super().__init__(inputs, choices * atoms, blocks, history)
 
     def initialise(self, rng: np.random.Generator) -> F32:
-        """Sample fresh weights, shape (size,); noisy layers as Fortunato et al. do, section 3.2."""
+        """Sample initial weights, shape (size,); noisy layers as in Fortunato et al., section 3.2."""
         flat = np.zeros(self.size, np.float32)
         w = self.views(flat)
         if self._encoder is not None:
@@ -111,9 +112,9 @@ class QNetwork(TorchNetwork):
     def reference(
         self, weights: torch.Tensor | Weights, windows: torch.Tensor, lengths: torch.Tensor
     ) -> torch.Tensor:
-        """Compute logits, shape (B, K atoms), with the noise that stands in the weights."""
+        """Compute logits, shape (B, K atoms), with the noise in the block ``noise``."""
         w = weights if isinstance(weights, dict) else self.views(weights)
-        # states of a first few steps have small deviations, and what comes later may be tens of them away
+        # the first few states may have small standard deviations, so later states can be tens of them away
         h = (
             windows.clamp(-FARTHEST, FARTHEST).transpose(0, 1).flatten(1)
             if self._encoder is None

@@ -1,11 +1,11 @@
-"""Networks at the steps of segments of episodes, which follow one another.
+"""Evaluation of networks at the consecutive steps of segments of episodes.
 
-A recurrent network that carries its state runs once along a segment, after up to ``window`` steps of history; others
-see at every step the window that ends there. An LSTM's critic reads the segment without actions, and branches off at
-every step with each action that it evaluates there, as it does at the end of a window (``rl_agent/networks/lstm.py``).
+A recurrent network that carries its state runs once along a segment, after up to ``window`` steps of history; other
+networks see at every step the window that ends there. A critic with an LSTM reads the segment without actions, and
+branches off at every step with each action to evaluate, as at the end of a window (``rl_agent/networks/lstm.py``).
 
-Like the networks themselves this is there twice: for autograd (``unrolled_outputs``), and written out
-(``UnrolledPass``), which a test holds together.
+Like the networks, this is implemented twice: for autograd (``unrolled_outputs``), and with explicit passes
+(``UnrolledPass``); a test checks that they agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rl_agent.networks.parameter_views import Parts, Views
 from rl_agent.networks.passes import Pass
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["UnrolledPass", "is_written_out", "unrolled_outputs"]
+__all__ = ["UnrolledPass", "has_analytic_gradient", "unrolled_outputs"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -43,18 +43,18 @@ def unrolled_outputs(
     Parameters
     ----------
     parts, name, views
-        As of ``Parts.__call__``.
+        As in ``Parts.__call__``.
     sequences, lengths
-        Observations (T, n, S) aligned at their ends, and how many of each sequence exist; zeros before.
+        Observations (T, n, S) aligned at their ends, zeros before the episode, and how many of each sequence exist.
     index
-        Where the M steps lie in (T, n), counted along its rows; each has at least ``network.history`` rows before it.
+        Row-major positions of the M steps in (T, n); each has at least ``network.history`` rows before it.
     actions
-        What a critic evaluates at each step, shape (M, A), or several, shape (K, M, A).
+        Actions that a critic evaluates at each step, shape (M, A), or several per step, shape (K, M, A).
 
     Returns
     -------
     Tensor
-        Shape (M, outputs), or (K, M, outputs) for several actions.
+        Outputs, shape (M, outputs), or (K, M, outputs) for several actions.
     """
     network = parts.parts[name]
     if _runs_on(network):
@@ -69,8 +69,8 @@ def unrolled_outputs(
     return parts(name, views, windows, known.clamp(max=network.history + 1), actions)
 
 
-def is_written_out(network: Network) -> bool:
-    """Tell whether ``UnrolledPass`` knows a network: an MLP, or an LSTM that carries its state."""
+def has_analytic_gradient(network: Network) -> bool:
+    """Return whether ``UnrolledPass`` supports a network: an MLP, or an LSTM that carries its state."""
     return isinstance(network, MLP) or _runs_on(network)
 
 
@@ -86,7 +86,7 @@ def _run(
     index: torch.Tensor,
     actions: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Run an LSTM along sequences once; arguments of ``unrolled_outputs``, ``actions`` with three axes."""
+    """Run an LSTM along sequences once; arguments as in ``unrolled_outputs``, ``actions`` with three axes."""
     steps, n, size = sequences.shape
     h = [sequences.new_zeros(n, width) for width in network.hidden]
     c = list(h)
@@ -119,7 +119,7 @@ def _cells(
     h: list[torch.Tensor],
     c: list[torch.Tensor],
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Take all layers one step further."""
+    """Advance all layers by one step."""
     h, c = list(h), list(c)
     one = x.new_ones(*x.shape[:-1], 1)
     for layer in range(len(network.hidden)):
@@ -132,16 +132,16 @@ def _cells(
 
 
 class UnrolledPass:
-    """The written-out passes of a network at steps of segments; see ``unrolled_outputs``.
+    """Explicit passes of a network at steps of segments; see ``unrolled_outputs``.
 
     Parameters
     ----------
     network
-        An MLP, or an LSTM that carries its state; its weights come with every batch.
+        An MLP, or an LSTM that carries its state; its weights are passed with every batch.
     """
 
     def __init__(self, network: Network) -> None:
-        assert is_written_out(network)
+        assert has_analytic_gradient(network)
         self.network = network
         self._plain, self._aside = Pass(network), Pass(network)
 
@@ -158,9 +158,9 @@ class UnrolledPass:
         index: I64,
         actions: F32 | None = None,
     ) -> F32:
-        """Compute the outputs at the steps of ``index``, shape (M, outputs), a critic's (K M, outputs).
+        """Compute the outputs at the steps of ``index``, shape (M, outputs), or (K M, outputs) with actions.
 
-        The ``lengths`` of the sequences must not grow.
+        The sequences must be sorted by descending ``lengths``.
         """
         self._weights, self._index = weights, index
         steps, n, size = sequences.shape
@@ -184,7 +184,7 @@ class UnrolledPass:
         return self._outputs(self._top)
 
     def forward_aside(self, sequences: F32, index: I64, actions: F32) -> F32:
-        """Evaluate actions at further steps of the segments of the last ``forward``, without a ``backward``."""
+        """Evaluate actions at other steps of the segments of the last ``forward``, without affecting ``backward``."""
         if not isinstance(self.network, LSTM):
             return self._evaluate(self._aside, sequences, index, actions)
         return self._outputs(self._branch(sequences, index, actions)[0])
@@ -203,7 +203,7 @@ class UnrolledPass:
         return np.ascontiguousarray((self._weights["weight"] @ top).T) + self._weights["bias"]
 
     def _branch(self, sequences: F32, index: I64, actions: F32) -> tuple[F32, list[LastStep]]:
-        """Go on from the states before each step with every action; returns the output of the last layer."""
+        """Compute each step with every action from the states before it; return the output of the last layer."""
         count, branches = len(actions), []
         below = np.ascontiguousarray(
             beside(sequences.reshape(-1, sequences.shape[2])[index], actions).T
@@ -226,7 +226,7 @@ class UnrolledPass:
         return below, branches
 
     def backward(self, d_outputs: F32, gradient: dict[str, F32]) -> None:
-        """Write the gradient of a loss with dL/d(outputs) ``d_outputs`` by the weights; uses up the tape."""
+        """Write the gradient by the weights of a loss with dL/d(outputs) ``d_outputs``; overwrites the tape."""
         if not isinstance(self.network, LSTM):
             self._plain.backward(d_outputs, gradient)
             return
@@ -263,7 +263,7 @@ class UnrolledPass:
             )
 
     def _branch_backward(self, d: F32, gradient: dict[str, F32]) -> tuple[list[F32], list[F32]]:
-        """Reverse ``_branch``; returns dL/dh and dL/dc of every step of every layer, shape (T, H, n) each."""
+        """Backpropagate through ``_branch``; return dL/dh and dL/dc of each layer, shape (T, H, n) each."""
         n = self._tape.batch
         dh, dc_each = ([np.zeros_like(layer.dh) for layer in self._tape.layers] for _ in range(2))
         has_state = self._index >= n  # the state before the first step is zero
@@ -284,12 +284,12 @@ class UnrolledPass:
 
 
 def _columns(array: F32, index: I64) -> F32:
-    """Take from (T, H, n) the columns of the steps at ``index``: shape (H, M)."""
+    """Gather the columns of an array (T, H, n) at the steps ``index``: shape (H, M)."""
     n = array.shape[2]
     return np.ascontiguousarray(array[index // n, :, index % n].T)
 
 
 def _scatter(columns: F32, index: I64, out: F32) -> None:
-    """Reverse ``_columns`` into ``out``, whose other columns stay."""
+    """Write columns to ``out``, the inverse of ``_columns``; the other columns are unchanged."""
     n = out.shape[2]
     out[index // n, :, index % n] = columns.T

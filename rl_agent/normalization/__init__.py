@@ -1,1 +1,1 @@
-"""Between the task's units and the learner's: sizes of spaces, scales of states and rewards, maps of actions."""
+"""Conversion between the units of task and learner: sizes of spaces, scales of states and rewards, action maps."""

@@ -16,7 +16,7 @@ F32 = npt.NDArray[np.float32]
 
 
 class ActionMap:
-    """Maps the policy's raw action a to the task's: ``centre + a (high - low) / 2``, or tanh(a) for a.
+    """Maps the policy's raw action a to the task's: ``centre + a (high - low) / 2``, or tanh(a) instead of a.
 
     Parameters
     ----------
@@ -36,19 +36,19 @@ class ActionMap:
         self.half = ((self.high.astype(np.float64) - self.low) / 2).astype(np.float32)
 
     def __call__(self, raw: F32) -> F32:
-        """Actions in the task's units, shape (n, A), not clipped unless squashed."""
+        """Return actions in the task's units, shape (n, A), not clipped to the bounds unless squashed."""
         return self.centre + self.half * (np.tanh(raw) if self.squash == "tanh" else raw)
 
 
 class ChoiceMap:
-    """Maps the number of a discrete action, from 0 on, to the task's own numbers.
+    """Maps the index of a discrete action to the task's number.
 
     Parameters
     ----------
     start
-        The task's first number.
+        First number of the task's actions.
     choices
-        How many there are.
+        Number of actions.
     """
 
     def __init__(self, start: int, choices: int) -> None:
@@ -56,7 +56,7 @@ class ChoiceMap:
         self.high = np.array([start + choices - 1], np.float32)
 
     def __call__(self, raw: F32) -> F32:
-        """Actions in the task's numbers, shape (n, 1)."""
+        """Return the task's action numbers, shape (n, 1)."""
         return raw + self.low
 
 
@@ -73,23 +73,23 @@ def action_map_of(
 def with_previous_action(
     seen: F32, raw: F32 | None, sizes: Sizes, squash: Literal["none", "tanh"]
 ) -> F32:
-    """Put the action before beside what was seen, where networks read it.
+    """Append the previous actions to observations, if the settings ask for it.
 
     Parameters
     ----------
     seen
         Observations, shape (n, S).
     raw
-        The policy's raw actions that led there, shape (n, A), or ``None`` at the beginning of episodes.
+        The policy's previous raw actions, shape (n, A), or ``None`` at the beginning of episodes.
     sizes
-        Of the task.
+        Sizes of the task.
     squash
-        As of ``ActionMap``.
+        As in ``ActionMap``.
 
     Returns
     -------
     F32
-        Shape (n, sizes.observation); ``seen`` itself where nothing is added.
+        Shape (n, sizes.observation); ``seen`` itself if nothing is added.
     """
     if not sizes.previous_action:
         return seen
@@ -102,12 +102,12 @@ def with_previous_action(
 
 
 def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:
-    """Turn actions of a learner or policy into what ``step`` of a vector environment takes, clipped to the bounds.
+    """Convert actions of a learner or policy to those for ``step`` of a vector environment, clipped to the bounds.
 
     Parameters
     ----------
     actions
-        In the task's units, shape (n, A), of several agents in an environment (n, N, A).
+        Actions in the task's units, shape (n, A), or (n, N, A) for several agents per environment.
     space
         Action space of one environment.
     """

@@ -1,4 +1,4 @@
-"""The scale of rewards (appendix B)."""
+"""Reward scaling (appendix B)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ F32 = npt.NDArray[np.float32]
 
 
 class RewardScale:
-    """Divides rewards by ``sqrt(mean r^2)`` over the memory, but by no less than a tenth of the largest scale so far.
+    """Scales rewards by ``sqrt(mean r^2)`` over the memory, but by no less than 1/10 of the largest scale so far.
 
-    Without that floor the scale of a task whose rewards are the price of its actions falls with the actions: the
-    smaller they are, the more the price counts, until nothing is explored any more.
+    Without this lower bound, in a task whose rewards are the cost of its actions, the scale decreases with the actions:
+    the smaller they are, the more their cost counts, until exploration stops.
 
     Attributes
     ----------
     value
-        The scale; 1 until there is a first reward.
+        The scale; 1 until there is a nonzero reward.
     largest
-        The largest scale so far; 0 until there is a first reward.
+        The largest scale so far; 0 until there is a nonzero reward.
     squares, count
-        Sum of the squares of all rewards so far, and their number (``accumulate``).
+        Sum of squares of all rewards so far, and their number (``accumulate``).
     """
 
     FLOOR = 0.1
@@ -39,17 +39,17 @@ class RewardScale:
         self.count = 0
 
     def accumulate(self, rewards: F32) -> None:
-        """Take the scale from all ``rewards`` given so far: for a memory that is emptied again and again."""
+        """Update the scale from these and all earlier ``rewards``, for a memory that is emptied repeatedly."""
         self.squares += float(np.square(rewards, dtype=np.float64).sum())
         self.count += len(rewards)
         self._take(math.sqrt(self.squares / self.count))
 
     def measure(self, rewards: F32) -> None:
-        """Take the scale from ``rewards``, shape (n,)."""
+        """Compute the scale from ``rewards``, shape (n,)."""
         self._take(math.sqrt(np.mean(np.square(rewards, dtype=np.float64))))
 
     def _take(self, scale: float) -> None:
-        if not scale > 0.0:  # a memory without any reward says nothing about their size
+        if not scale > 0.0:  # the size of rewards is unknown if all are zero
             return
         scale += EPSILON
         self.largest = max(self.largest, scale)

@@ -1,4 +1,4 @@
-"""How large the vectors of a task are, and which spaces can be served."""
+"""Sizes of a task's observations and actions, and validation of its spaces."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import gymnasium
 __all__ = ["ActionSpace", "Sizes", "sizes_of"]
 
 ActionSpace = gymnasium.spaces.Box | gymnasium.spaces.Discrete
-"""Of one agent."""
+"""Action space of one agent."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the vectors of a task are.
+    """Sizes of a task.
 
     Attributes
     ----------
     observation, action
-        Components of what a network reads at a step, and of an action (1 for discrete ones, whose number is what is
-        stored).
+        Number of components of a network's input at a step, and of an action (1 for discrete actions, which are stored
+        as numbers).
     choices
-        Number of discrete actions; 0 for continuous ones.
+        Number of discrete actions; 0 for continuous actions.
     agents_per_env
-        Agents that act together in one environment, each with these sizes.
+        Number of agents in one environment, each with these sizes.
     previous_action
-        Components of ``observation`` that are the action before, the last ones; 0 where it is not read.
+        Number of components of ``observation``, the last ones, that hold the previous action; 0 if it is not used.
     """
 
     observation: int
@@ -37,12 +37,12 @@ class Sizes:
 
     @property
     def agents_axis(self) -> tuple[int, ...]:
-        """Axis of the agents in arrays of environments, before that of the numbers: (N,); none for one agent."""
+        """Shape of the agents' axis in arrays of environments: (N,), or () for one agent."""
         return () if self.agents_per_env == 1 else (self.agents_per_env,)
 
     @property
     def seen(self) -> int:
-        """Components of what the environment shows of a state."""
+        """Number of components of the environment's observation."""
         return self.observation - self.previous_action
 
 
@@ -53,16 +53,16 @@ def sizes_of(
     *,
     previous_action: bool = False,
 ) -> Sizes:
-    """Return the sizes of a task; refuse spaces that the learners cannot serve.
+    """Return the sizes of a task, after checking that its spaces are supported.
 
     Parameters
     ----------
     observation_space, action_space
-        Of one agent.
+        Spaces of one agent.
     agents_per_env
-        Agents that act together.
+        Number of agents in one environment.
     previous_action
-        Whether the action before is read beside each observation.
+        Whether the previous action is added to each observation.
 
     Raises
     ------
@@ -75,10 +75,12 @@ def sizes_of(
             "wrap the environment to flatten it"
         )
     if observation_space.shape[0] < 1:
-        raise ValueError(f"the observation space must have a component, not {observation_space}")
+        raise ValueError(
+            f"the observation space must have at least one component, not {observation_space}"
+        )
     if isinstance(action_space, gymnasium.spaces.Discrete):
         if action_space.n < 2:
-            raise ValueError(f"the action space must leave a choice, not {action_space}")
+            raise ValueError(f"the action space must have at least two actions, not {action_space}")
         choices = int(action_space.n)
         before = choices if previous_action else 0
         return Sizes(observation_space.shape[0] + before, 1, choices, agents_per_env, before)
@@ -87,7 +89,7 @@ def sizes_of(
             f"the action space must be a Box of one axis or Discrete, not {action_space}"
         )
     if action_space.shape[0] < 1:
-        raise ValueError(f"the action space must have a component, not {action_space}")
+        raise ValueError(f"the action space must have at least one component, not {action_space}")
     if not action_space.is_bounded("both"):
         raise ValueError(
             f"the action space must have finite bounds to scale the policy by, not {action_space}"

@@ -1,4 +1,4 @@
-"""The scale of states, and the numbers that can be learned from (appendix B)."""
+"""Standardisation of states (appendix B), and limits of the numbers used for learning."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ __all__ = ["EPSILON", "FARTHEST", "LARGEST_NUMBER", "StateScale"]
 F32 = npt.NDArray[np.float32]
 
 LARGEST_NUMBER = 1e18
-"""Of an observation or a reward: the square of it, and sums of such squares, are within single precision (3e38)."""
+"""Largest observation or reward: its square, and sums of such squares, fit in single precision (3e38)."""
 
 FARTHEST = 1e8
-"""Standard deviations from the mean beyond which a state cannot be learned from.
+"""Number of standard deviations from the mean beyond which a state is not used for learning.
 
-With inputs and errors of this size a gradient is 1e16, and the second moment of Adam 1e32, in single precision.
+With inputs and errors of this size a gradient is 1e16 and Adam's second moment 1e32, which fit in single precision.
 """
 
 EPSILON = 1e-7
-"""Keeps constant states and all-zero rewards finite (appendix B)."""
+"""Added to scales to avoid division by zero for constant states and all-zero rewards (appendix B)."""
 
 
 class StateScale:
-    """Standardises states with statistics frozen when the memory first holds N_start steps.
+    """Standardises states with statistics that are frozen when the memory first holds N_start steps.
 
-    Until then states pass unchanged. A component that never varied in the memory is only shifted: dividing
-    by its vanishing deviation would turn its first later change into an overflow.
+    Until then states are unchanged. A component that was constant in the memory is only shifted: dividing by its
+    vanishing standard deviation would make any later change overflow.
 
     Parameters
     ----------
     size
-        Components of a state.
+        Number of components of a state.
     """
 
     def __init__(self, size: int) -> None:
@@ -40,7 +40,7 @@ class StateScale:
         self.frozen = False
 
     def freeze(self, observations: F32) -> None:
-        """Take mean and standard deviation over ``observations``, shape (n, size), for good; once only."""
+        """Freeze mean and standard deviation of ``observations``, shape (n, size); later calls have no effect."""
         if self.frozen:
             return
         mean = observations.mean(axis=0, dtype=np.float64)
@@ -51,16 +51,16 @@ class StateScale:
         self.frozen = True
 
     def freeze_to(self, largest: float) -> None:
-        """Divide by the largest number, for good."""
+        """Freeze the scale to a division by ``largest``."""
         self.per_std[:] = 1.0 / largest
         self.frozen = True
 
     def __call__(self, observations: F32) -> F32:
-        """Standardised states, same shape."""
+        """Return standardised states, same shape."""
         return (observations - self.mean) * self.per_std
 
     def are_near(self, observations: F32) -> npt.NDArray[np.bool_]:
-        """Tell which states, shape (n, size), are near enough to be learned from; before the freeze all are."""
+        """Return which states, shape (n, size), are within ``FARTHEST`` of the mean; before the freeze all are."""
         if not self.frozen:
             return np.ones(len(observations), np.bool_)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Replay: stored episodes, what networks said of them, which steps are sampled, and remember-and-forget."""
+"""Experience replay: stored episodes, stored network outputs, samplers, and Remember-and-Forget."""
 
 from rl_agent.replay.batch import Batch, Source, Transitions
 from rl_agent.replay.memory import EpisodeMemory, make_memory

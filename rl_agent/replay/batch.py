@@ -1,4 +1,4 @@
-"""What a gradient needs of sampled steps, gathered from the memory.
+"""Batches of sampled steps, gathered from the memory for a gradient.
 
 All functions return the ring indices of the steps in the order of the batch, and the batch.
 """
@@ -30,16 +30,16 @@ I64 = npt.NDArray[np.int64]
 
 
 class Source(NamedTuple):
-    """Where sampled steps are gathered from, and in which units.
+    """Source of sampled steps, with the scales applied to them.
 
     Attributes
     ----------
     memory
         The replay memory.
     mean, per_std
-        Statistics that standardise the states, shape (S,).
+        Mean and inverse standard deviation that standardise the states, shape (S,).
     gamma, reward_scale
-        Discount factor, and what rewards are divided by.
+        Discount factor, and divisor of the rewards.
     """
 
     memory: EpisodeMemory
@@ -58,14 +58,14 @@ class Batch:
     windows
         Standardised observations, shape (T, B, S), aligned at the sampled step.
     lengths
-        Observations in each window, shape (B,).
+        Number of observations in each window, shape (B,).
     action, behaviour_mean, behaviour_std
-        What was done, and the policy mu it was sampled from, shape (B, A).
+        Actions, and the policy mu they were sampled from, shape (B, A).
     v_tbc, q_ret
         Stored value targets in scaled units, shape (B,).
     present
-        1 where the agent took part in the step, 0 where it had ended before others of its environment, shape
-        (B,); ``None`` where agents are alone in theirs. The agents of an environment are next to each other.
+        1 if the agent took part in the step, 0 if it had ended before others in its environment, shape (B,); ``None``
+        with one agent per environment. The agents of an environment are adjacent.
     """
 
     windows: F32
@@ -80,20 +80,20 @@ class Batch:
 
 @dataclass(frozen=True)
 class Transitions:
-    """Sampled steps with what followed each, for one-step targets; sorted by descending ``lengths``.
+    """Sampled steps with their next observations, for one-step targets; sorted by descending ``lengths``.
 
     Attributes
     ----------
     windows, lengths, action, behaviour_mean, behaviour_std
-        As of ``Batch``.
+        As in ``Batch``.
     reward
         r_{t+1} in scaled units, shape (B,).
     next_windows, next_lengths
-        The same windows moved on to s_{t+1}, shapes (T, B, S) and (B,).
+        The windows one step later, which end at s_{t+1}, shapes (T, B, S) and (B,).
     nonterminal
-        0 where s_{t+1} is a terminal state, else 1 (also where the episode was cut short), shape (B,).
+        0 if s_{t+1} is a terminal state, else 1 (also if the episode was truncated), shape (B,).
     gamma
-        Present discount factor.
+        Current discount factor.
     """
 
     windows: F32
@@ -109,21 +109,21 @@ class Transitions:
 
 
 def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]:
-    """Gather steps with their stored value targets, of all agents of their environments.
+    """Gather steps of all agents of their environments, with the stored value targets.
 
     Parameters
     ----------
     source
-        Where from, and in which units.
+        Memory and scales.
     indices
-        Ring indices of steps of any agent of each environment, shape (B,).
+        Ring indices of steps, each of any agent of its environment, shape (B,).
     window
-        Steps that the network looks back.
+        Number of previous steps in a window.
 
     Returns
     -------
     indices
-        The ring indices of the steps of all agents, in the order of the batch, shape (B N,).
+        Ring indices of the steps of all agents, in the order of the batch, shape (B N,).
     batch
         The steps, those with the longest history first.
     """
@@ -160,7 +160,7 @@ def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]
 
 
 def gather_transitions(source: Source, indices: I64, window: int) -> tuple[I64, Transitions]:
-    """Gather steps with what followed them; arguments and order as of ``gather_batch``."""
+    """Gather steps with their next observations; arguments and order as in ``gather_batch``."""
     storage, scale = source.memory.storage, (source.mean, source.per_std)
     indices, lengths = _longest_first(storage, indices, window)
     rows = storage.rows(indices)
@@ -182,21 +182,21 @@ def gather_transitions(source: Source, indices: I64, window: int) -> tuple[I64, 
 def gather_n_step_transitions(
     source: Source, indices: I64, window: int, n_step: int, *, clips_rewards: bool
 ) -> tuple[I64, Transitions]:
-    """Gather steps with what came m later: ``n_step`` of them, or as many as the episode has left.
+    """Gather m-step transitions, where m is ``n_step``, or less if the episode ends earlier.
 
     Parameters
     ----------
     source, indices, window
-        As of ``gather_batch``.
+        As in ``gather_batch``.
     n_step
-        Most steps on.
+        Maximum number of steps.
     clips_rewards
-        Whether rewards are clipped at 1 and -1 instead of divided by their scale.
+        Whether rewards are clipped to [-1, 1] instead of divided by their scale.
 
     Returns
     -------
     indices, transitions
-        As of ``gather_transitions``, with sum_k gamma^k r_{t+k+1} as reward, gamma^(m-1) in ``nonterminal``.
+        As from ``gather_transitions``, with reward sum_k gamma^k r_{t+k+1}, and gamma^(m-1) in ``nonterminal``.
     """
     storage, gamma = source.memory.storage, source.gamma
     indices, now = gather_transitions(source, indices, window)
@@ -219,7 +219,7 @@ def gather_n_step_transitions(
 
 
 def _longest_first(storage: EpisodeStorage, indices: I64, window: int) -> tuple[I64, I64]:
-    """Order steps by the length of their history; returns the steps and the lengths of their windows."""
+    """Sort steps by descending length of their history; return the steps and the lengths of their windows."""
     lengths = np.minimum(storage.position[indices], window) + 1
     if window == 0:
         return indices, lengths
@@ -227,7 +227,7 @@ def _longest_first(storage: EpisodeStorage, indices: I64, window: int) -> tuple[
     return indices[order], lengths[order]
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def _gather_steps(
     indices: I64,
@@ -256,7 +256,7 @@ def _gather_steps(
     lengths, finals
         Episode table: number of steps, value of the final observation.
     gamma, per_scale, decay
-        Discount factor, one over the reward scale, and lambda of the value targets.
+        Discount factor, inverse reward scale, and lambda of the value targets.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The replay memory: stored episodes, and beside them what the networks said of their steps.
+"""The replay memory: stored episodes, and the stored network outputs for their steps.
 
-``storage`` knows no values and ``values`` stores no experience; whatever adds or removes an episode goes through here,
-so that both always speak of the same steps.
+``storage`` holds no values and ``values`` holds no experience. Episodes are added and removed only through this module,
+so that both always refer to the same steps.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class EpisodeMemory:
     Parameters
     ----------
     capacity, observation_size, action_size, choices, agents_per_env, dtype
-        As of :class:`~rl_agent.replay.storage.EpisodeStorage`.
+        As in :class:`~rl_agent.replay.storage.EpisodeStorage`.
     trace_decay
-        As of :class:`~rl_agent.replay.values.StoredValues`.
+        As in :class:`~rl_agent.replay.values.StoredValues`.
 
     Attributes
     ----------
     storage
         The episodes.
     values
-        What the networks said of their steps.
+        The stored network outputs for their steps.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class EpisodeMemory:
         self.values = StoredValues(self.storage, trace_decay)
 
     def add(self, episodes: Episode | Sequence[Episode], gamma: float, reward_scale: float) -> None:
-        """Store an episode, or those of all agents of an environment, after removing as many old ones as need be.
+        """Store an episode, or those of all agents of an environment, after removing old ones to make room.
 
         Parameters
         ----------
         episodes
-            One for each agent, all of one length.
+            One for each agent, all of the same length.
         gamma, reward_scale
-            Discount and scale of the first value targets.
+            Discount factor and reward scale of the initial value targets.
 
         Raises
         ------
         ValueError
-            If it is longer than the whole memory, has no steps, or is not of all agents of an environment.
+            If they are longer than the whole memory, have no steps, or are not those of all agents of an environment.
         """
         storage = self.storage
         together = [episodes] if isinstance(episodes, Episode) else episodes
@@ -79,7 +79,7 @@ class EpisodeMemory:
         steps = lengths.pop() * storage.agents_per_env
         if not 0 < steps <= storage.capacity:
             raise ValueError(
-                f"an episode of {steps} steps does not fit a memory of {storage.capacity}"
+                f"an episode of {steps} steps does not fit into a memory of {storage.capacity}"
             )
         while storage.size + steps > storage.capacity:
             self.remove_oldest()
@@ -89,21 +89,21 @@ class EpisodeMemory:
         self.values.add(rows, together, gamma, reward_scale)
 
     def remove_oldest(self) -> None:
-        """Remove the oldest episode, of all agents of its environment."""
+        """Remove the oldest episode of all agents of its environment."""
         self.values.forget(self.storage.remove_oldest())
 
     def remove_before(self, episode_id: int) -> None:
-        """Remove all episodes that were stored before the one of this id."""
+        """Remove all episodes that were stored before the one with this id."""
         while self.storage.first_id < episode_id:
             self.remove_oldest()
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
-        """Arrays and counters that ``restore`` needs to go on to the bit."""
+        """Return the arrays and counters from which ``restore`` continues bit for bit."""
         (experience, counters), (values, n_far) = self.storage.state(), self.values.state()
         return experience | values, counters | n_far
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]], counters: dict[str, int]) -> None:
-        """Take over the result of ``state`` of a memory of the same capacity."""
+        """Restore the result of ``state`` of a memory of the same capacity."""
         while len(self.storage.start) < counters["rows"]:
             self._double_table()
         self.storage.restore(arrays, counters)
@@ -115,7 +115,7 @@ class EpisodeMemory:
 
 
 def make_memory(config: AgentConfig, sizes: Sizes, capacity: int) -> EpisodeMemory:
-    """Build the memory that the settings ask for, of ``capacity`` steps; pictures stay whole numbers in it."""
+    """Build the memory for the settings, with a capacity of ``capacity`` steps; images are stored as ``uint8``."""
     dtype = np.uint8 if config.network == "conv" else np.float32
     return EpisodeMemory(
         capacity,

@@ -1,14 +1,14 @@
-"""Remember and forget: which sampled steps update the weights, and how strongly the policy is held to its past.
+"""Remember-and-Forget: which sampled steps update the weights, and the penalty for deviating from past policies.
 
 ReF-ER paper, section 3. A step is near-policy while 1/c_max < rho < c_max (strictly).
 
 - Rule 1: far-policy steps contribute no gradient of the loss L (policy and value).
-- Rule 2 (eq. 10): the minimised loss of a step is ``beta L + (1 - beta) D_KL(mu_k || pi)``, L dropped
-  where rule 1 applies; beta follows eq. 12 so that about a fraction D of the memory is far-policy.
+- Rule 2 (eq. 10): the minimised loss of a step is ``beta L + (1 - beta) D_KL(mu_k || pi)``, without L
+  where rule 1 applies; beta is controlled by eq. 12 so that about a fraction D of the memory is far-policy.
 - Annealing (eq. 13): ``c_max(t) = 1 + C / (1 + A t)`` and ``eta(t) = eta / (1 + A t)``.
 
-``refer-1`` has rule 1 alone (no KL term: beta is 1); ``refer-2`` rule 2 alone, with importance weights
-clipped at 1000 (section 5.3); ``none`` has neither.
+``refer-1`` uses only rule 1 (no KL term: beta is 1); ``refer-2`` only rule 2, with importance weights
+clipped at 1000 (section 5.3); ``none`` uses neither.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ RHO_CLIP_WITHOUT_RULE_1 = 1e3
 
 @register_jitable(inline="always")
 def is_near_policy(rho: Any, least: Any, most: Any) -> Any:
-    """Tell which importance weights are near-policy: ``least`` = 1 / c_max < rho < ``most`` = c_max, both strictly.
+    """Return which importance weights are near-policy: ``least`` = 1 / c_max < rho < ``most`` = c_max, both strictly.
 
-    This is the only place that says so, for numbers in compiled loops, arrays and tensors.
+    This is the only implementation, for numbers in compiled loops, arrays and tensors.
     """
     return (rho > least) & (rho < most)
 
@@ -47,7 +47,7 @@ def weigh(log_rho: F32, c_max: np.float32, rho_clip: np.float32) -> tuple[F32, F
     Parameters
     ----------
     log_rho
-        Shape (B,).
+        Logarithms of the importance weights, shape (B,).
     c_max
         Bound of near-policy importance weights.
     rho_clip
@@ -58,7 +58,7 @@ def weigh(log_rho: F32, c_max: np.float32, rho_clip: np.float32) -> tuple[F32, F
     rho
         Importance weights, shape (B,).
     far, moved
-        Whether a step is far-policy, and whether its importance weight moves with pi, no bound holding it, shape (B,).
+        Whether a step is far-policy, and whether its importance weight is not clipped and so depends on pi, shape (B,).
     """
     bound = np.float32(LOG_RHO_BOUND)
     batch = log_rho.shape[0]
@@ -76,14 +76,14 @@ def weigh(log_rho: F32, c_max: np.float32, rho_clip: np.float32) -> tuple[F32, F
 
 
 class Rules(NamedTuple):
-    """What remember-and-forget asks of a gradient step.
+    """Parameters of Remember-and-Forget for a gradient step.
 
     Attributes
     ----------
     c_max
         Bound of near-policy importance weights.
     beta
-        Weight of the loss against the KL penalty.
+        Weight of the loss relative to the KL penalty.
     rule_1
         Whether far-policy steps contribute no gradient of the loss.
     rho_clip
@@ -97,22 +97,22 @@ class Rules(NamedTuple):
 
 
 class RememberForget:
-    """The state of remember-and-forget: beta, and the schedules of c_max and of the learning rate.
+    """State of Remember-and-Forget: beta, and the schedules of c_max and of the learning rate.
 
     Parameters
     ----------
     config
-        Reads ``replay``, ``beta``, ``c_max_scale``, ``annealing``, ``far_policy_target`` and
-        ``learning_rate``.
+        Settings; ``replay``, ``beta``, ``c_max_scale``, ``annealing``, ``far_policy_target`` and ``learning_rate`` are
+        used.
 
     Attributes
     ----------
     rule_1, rule_2
-        Whether each rule is in force.
+        Whether each rule is used.
     beta
-        Weight of the loss against the KL penalty.
+        Weight of the loss relative to the KL penalty.
     rho_clip
-        Upper bound of importance weights in the loss (infinite where rule 1 bounds them).
+        Upper bound of importance weights in the loss (infinite unless ``replay`` is ``refer-2``).
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -123,28 +123,28 @@ class RememberForget:
         self.rho_clip = RHO_CLIP_WITHOUT_RULE_1 if config.replay == "refer-2" else float("inf")
 
     def rules(self, step: int) -> Rules:
-        """Return the rules of a gradient step after ``step`` environment steps."""
+        """Return the parameters of a gradient step after ``step`` environment steps."""
         return Rules(self.c_max(step), self.beta, self.rule_1, self.rho_clip)
 
     def c_max(self, step: int) -> float:
-        """Bound of the near-policy importance weights after ``step`` environment steps."""
+        """Return the bound of near-policy importance weights after ``step`` environment steps."""
         return 1.0 + self.config.c_max_scale / (1.0 + self.config.annealing * step)
 
     def learning_rate(self, step: int) -> float:
-        """Learning rate after ``step`` environment steps."""
+        """Return the learning rate after ``step`` environment steps."""
         return self._annealed(self.config.learning_rate, step)
 
     def _annealed(self, rate: float, step: int) -> float:
         return rate / (1.0 + self.config.annealing * step)
 
     def update_beta(self, n_far: int, n: int, step: int) -> None:
-        """Move beta by eq. 12 after a gradient step.
+        """Update beta by eq. 12 after a gradient step.
 
         Parameters
         ----------
         n_far, n
-            Far-policy experiences in the memory, and all experiences in it. Steps after an agent had left its
-            environment are none of either.
+            Number of far-policy steps in the memory, and of all steps. Steps after an agent had ended in its
+            environment are not counted.
         step
             Environment steps so far.
         """
@@ -157,14 +157,14 @@ class RememberForget:
 
 
 class FarWatch:
-    """Notices a memory most of which stays far-policy, where rule 1 learns nothing from it.
+    """Warns if most of the memory stays far-policy, so that nothing is learned from it under rule 1.
 
     Parameters
     ----------
     config
         Settings of the learner.
     steps
-        Environment steps of the run; a twentieth of them, and ``LEAST`` at least, is what "stays" means.
+        Environment steps of the run; the warning comes after 1/20 of them, but at least ``LEAST``.
     """
 
     TOLERATED, LEAST = 0.5, 3000
@@ -175,12 +175,12 @@ class FarWatch:
         self._is_told = config.replay not in ("refer", "refer-1")
 
     def note(self, step: int, far_fraction: float) -> str | None:
-        """Take note of the share of far-policy steps in the memory.
+        """Record the fraction of far-policy steps in the memory.
 
         Returns
         -------
         str or None
-            A sentence about it, once in a run, when it has stayed above a half.
+            A warning, once per run, if the fraction has stayed above one half.
         """
         if far_fraction <= self.TOLERATED:
             self._since = None

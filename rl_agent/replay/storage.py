@@ -1,11 +1,11 @@
-"""Storage of whole episodes in a ring of steps, removed first in, first out; what networks say of them is elsewhere.
+"""Storage of whole episodes in a ring of steps, with FIFO eviction; network outputs are stored in ``values.py``.
 
-Only completed episodes enter (as in the original implementation): the value target of an open episode would need a
-bootstrap that changes with every step; fragments of long ones (``fragment_length``) count as episodes here. The steps
-of an episode lie next to each other (modulo the end of the ring), every quantity in its own contiguous array.
+Only completed episodes are stored (as in the original implementation), because the value target of an open episode
+would need a bootstrap that changes with every step. Fragments of long episodes (``fragment_length``) count as episodes
+here. The steps of an episode are adjacent (modulo the end of the ring), each quantity in its own contiguous array.
 
-An environment with N agents enters as N episodes of the same length, one behind the other, and leaves as such; so each
-agent has its own backward recursion, and the N steps of one moment are found from any of them.
+An environment with N agents is stored as N consecutive episodes of the same length, which are also removed together.
+Thus each agent has its own backward recursion, and the N simultaneous steps can be found from any of them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 EXPERIENCE = ("observation", "action", "behaviour_mean", "behaviour_std", "reward")
-"""What an episode brings of each of its steps."""
+"""Fields of an episode with one entry per step."""
 
 FILE_NAMES = {"episode_id": "serial", "first_id": "first_serial", "next_id": "next_serial"}
-"""What checkpoints call these."""
+"""Names of these fields in checkpoints."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One completed episode of L >= 1 steps, as it enters the memory.
+    """One completed episode of L >= 1 steps.
 
     Attributes
     ----------
@@ -41,21 +41,21 @@ class Episode:
     action
         Raw (unclipped) actions of the policy, shape (L, A).
     behaviour_mean, behaviour_std
-        Statistics of the policy mu that the actions were sampled from, shape (L, A) for a Gaussian. For discrete
-        actions the mean holds the probabilities, shape (L, K), and the standard deviation nothing, shape (L, 0).
+        Statistics of the policy mu from which the actions were sampled, shape (L, A) for a Gaussian. For discrete
+        actions the mean holds the probabilities, shape (L, K), and the standard deviation is empty, shape (L, 0).
     reward
         r_1 ... r_L, shape (L,), unscaled.
     value
-        V(s_t) when the action was sampled, shape (L,).
+        V(s_t) at the time the action was sampled, shape (L,).
     final_observation
         s_L, shape (S,).
     final_value
-        V(s_L), 0 if ``terminated``; in a cooperative environment the mean of these over its agents.
+        V(s_L), 0 if ``terminated``; in a cooperative environment its mean over the agents.
     terminated
-        Whether s_L is a terminal state (else the episode was cut short).
+        Whether s_L is a terminal state (otherwise the episode was truncated).
     present
-        Steps that the agent took part in; fewer than L where it ended before the others of its environment. What
-        stands in the steps after these is not an experience.
+        Number of steps in which the agent took part; less than L if it ended before the others of its environment. The
+        later steps are padding. ``None``: L.
     """
 
     observation: F32
@@ -76,33 +76,33 @@ class EpisodeStorage:
     Parameters
     ----------
     capacity
-        Most steps stored (N), each of all agents of an environment.
+        Capacity in environment steps (N), each of all agents of an environment.
     observation_size, action_size
-        Components of a state and of an action.
+        Number of components of a state and of an action.
     choices
-        Number of discrete actions; 0 for continuous ones.
+        Number of discrete actions; 0 for continuous actions.
     agents_per_env
-        Agents that act together in one environment (N). Each has its own N-th of the ring.
+        Number of agents in one environment (N). Each uses 1/N of the ring.
     dtype
-        Of the observations: ``uint8`` for pictures, of which a million of 84 x 84 then take 7 GB.
+        Type of the observations: ``uint8`` for images; a million of 84 x 84 pixels then take 7 GB.
 
     Attributes
     ----------
     observation, action, behaviour_mean, behaviour_std, reward, position, episode_id
-        Ring arrays. ``position`` is the step's number in its episode, ``episode_id`` the running number of the latter.
+        Ring arrays. ``position`` is the index of a step in its episode, ``episode_id`` the id of that episode.
     start, length, present, terminated, final_observation
         Episode table, row ``episode_id % len(start)``.
     first_id, next_id
-        Id of the oldest episode stored, and of the next one to come.
+        Id of the oldest stored episode, and of the next one to be stored.
     tail
         Ring index of the oldest step.
     size
         Number of ring entries in use.
     steps
-        Number of experiences: the entries in use whose agents took part in their step. In environments that agents
-        leave early there are fewer of them than entries.
+        Number of experiences, that is, entries in use without the padding of agents that ended before their
+        environment.
     added
-        Number of entries ever filled.
+        Number of entries stored so far, including removed ones.
     """
 
     STEP_FIELDS = (*EXPERIENCE, "position", "episode_id")
@@ -147,11 +147,11 @@ class EpisodeStorage:
 
     @property
     def oldest_step_id(self) -> int:
-        """Number of steps that have been removed, which is the id of the oldest one that is stored."""
+        """Id of the oldest stored step, which equals the number of removed steps."""
         return self.added - self.size
 
     def add(self, episode: Episode) -> int:
-        """Store an episode that there is room for; return its row in the table."""
+        """Store an episode, for which there must be room; return its row in the table."""
         steps = len(episode.reward)
         row = self.next_id % len(self.start)
         self.start[row] = (self.tail + self.size) % self.capacity
@@ -171,7 +171,7 @@ class EpisodeStorage:
         return row
 
     def remove_oldest(self) -> I64:
-        """Remove the oldest episode, of all agents of its environment; return the ring indices that are free now."""
+        """Remove the oldest episode of all agents of its environment; return the ring indices that became free."""
         rows = np.arange(self.first_id, self.first_id + self.agents_per_env) % len(self.start)
         steps = int(self.length[rows].sum())
         indices = (self.tail + np.arange(steps)) % self.capacity
@@ -182,31 +182,31 @@ class EpisodeStorage:
         return indices
 
     def double_table(self) -> None:
-        """Double the rows of the episode table; every row moves to its episode id modulo the new number."""
+        """Double the number of rows of the episode table; rows move to their episode id modulo the new number."""
         ids = np.arange(self.first_id, self.next_id)
         for name in self.TABLE_FIELDS:
             setattr(self, name, in_larger_table(getattr(self, name), ids))
 
     def indices(self, step_ids: I64 | None = None) -> I64:
-        """Ring indices of the steps with these ids, or of all that are stored, from the oldest to the newest."""
+        """Return the ring indices of the steps with these ids, or of all steps from the oldest to the newest."""
         behind = np.arange(self.size) if step_ids is None else step_ids - self.oldest_step_id
         return (self.tail + behind) % self.capacity
 
     def step_ids(self, indices: I64) -> I64:
-        """Return how many steps had ever been stored before each of those at ``indices``."""
+        """Return the ids of the steps at ``indices``: the number of steps stored before each."""
         return self.oldest_step_id + (indices - self.tail) % self.capacity
 
     def episode_indices(self, row: int) -> I64:
-        """Ring indices of the steps of the episode in a row of the table, in order."""
+        """Return the ring indices of the steps of the episode in a row of the table, in order."""
         return (self.start[row] + np.arange(self.length[row])) % self.capacity
 
     def experiences(self) -> I64:
-        """Ring indices of all stored steps in which the agents took part."""
+        """Return the ring indices of all stored steps in which the agents took part."""
         indices = self.indices()
         return indices if self.agents_per_env == 1 else indices[self.is_present(indices)]
 
     def of_all_agents(self, indices: I64) -> I64:
-        """Ring indices of all agents' steps at the same moments, (n,) to (n N,), each environment's side by side."""
+        """Return the ring indices of the simultaneous steps of all agents, adjacent per environment: (n,) to (n N,)."""
         if self.agents_per_env == 1:
             return indices
         agent = self.episode_id[indices] % self.agents_per_env
@@ -215,30 +215,33 @@ class EpisodeStorage:
         return ((indices[:, None] + ahead * lengths[:, None]) % self.capacity).ravel()
 
     def is_present(self, indices: I64) -> npt.NDArray[np.bool_]:
-        """Whether the agents of steps took part in them, shape (n,)."""
+        """Return whether the agents took part in the steps at ``indices``, shape (n,)."""
         return self.position[indices] < self.present[self.rows(indices)]
 
     def rows(self, indices: I64) -> I64:
-        """Rows of the episode table that the steps at ``indices`` belong to."""
+        """Return the rows of the episode table of the steps at ``indices``."""
         return self.episode_id[indices] % len(self.start)
 
     def all_rows(self) -> I64:
-        """Rows of all episodes, from the oldest to the newest, shape (episodes,)."""
+        """Return the rows of all episodes, from the oldest to the newest, shape (episodes,)."""
         return np.arange(self.first_id, self.next_id) % len(self.start)
 
     def truncated_rows(self) -> I64:
-        """Rows of the truncated episodes, whose final value is an estimate, and of others in their environments."""
+        """Return the rows of the truncated episodes, whose final value is estimated, with those of their environments.
+
+        An environment is left out only if the episodes of all its agents terminated.
+        """
         rows = self.all_rows()
         is_terminal = self.terminated[rows].reshape(-1, self.agents_per_env).all(axis=1)
         return rows[np.repeat(~is_terminal, self.agents_per_env)]
 
     def windows(self, indices: I64, steps: int, mean: F32, per_std: F32) -> F32:
-        """Standardised observations of the ``steps`` steps that end at each of ``indices``.
+        """Return standardised observations of the ``steps`` steps that end at each of ``indices``.
 
         Returns
         -------
         F32
-            Shape (steps, B, S), aligned at the end; zero where the episode had not yet begun.
+            Shape (steps, B, S), aligned at the end; zero before the beginning of an episode.
         """
         out = np.empty((steps, len(indices), self.observation.shape[1]), np.float32)
         gather_windows(self.observation, self.position, indices, mean, per_std, out)
@@ -247,7 +250,7 @@ class EpisodeStorage:
     def following(
         self, indices: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None
     ) -> F32:
-        """Standardised observations of ``steps`` steps that end ``ahead`` (1) after ``indices``, as of ``windows``."""
+        """Return windows like ``windows`` that end ``ahead`` steps (default 1) after ``indices``."""
         ahead = np.ones(len(indices), np.int64) if ahead is None else ahead
         out = np.empty((steps, len(indices), self.observation.shape[1]), np.float32)
         table = self.rows(indices), self.length, self.final_observation
@@ -257,14 +260,14 @@ class EpisodeStorage:
         return out
 
     def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
-        """Standardised windows that end at the final observations of the episodes in ``rows``.
+        """Return standardised windows that end at the final observations of the episodes in ``rows``.
 
         Returns
         -------
         windows
             Shape (steps, n, S), aligned at the end.
         lengths
-            Observations in each window, shape (n,).
+            Number of observations in each window, shape (n,).
         """
         final = (self.final_observation[rows] - mean) * per_std
         if steps == 1:
@@ -274,7 +277,7 @@ class EpisodeStorage:
         return windows, np.minimum(self.length[rows], steps - 1) + 1
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
-        """Arrays and counters that ``restore`` needs, by their names in a checkpoint."""
+        """Return the arrays and counters for ``restore``, by their names in a checkpoint."""
         indices, rows = self.indices(), self.all_rows()
         arrays = {_in_files(name): getattr(self, name)[indices] for name in self.STEP_FIELDS}
         arrays |= {name: getattr(self, name)[rows] for name in self.TABLE_FIELDS}
@@ -282,8 +285,8 @@ class EpisodeStorage:
         return arrays, counters | {"rows": len(self.start)}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]], counters: dict[str, int]) -> None:
-        """Take over the result of ``state`` of a storage of the same capacity, whose table is no larger than this."""
-        # checkpoints from before ``steps`` counted experiences have the number of entries there
+        """Restore the result of ``state`` of a storage with the same capacity and a table that is not larger."""
+        # in older checkpoints ``steps`` is the number of entries, not of experiences
         counters = {"size": counters["steps"]} | counters
         for name in self.COUNTERS:
             if _in_files(name) in counters:
@@ -292,13 +295,13 @@ class EpisodeStorage:
         for name in self.STEP_FIELDS:
             getattr(self, name)[indices] = arrays[_in_files(name)]
         for name in self.TABLE_FIELDS:
-            # checkpoints from before there were several agents in an environment have no ``present``
+            # checkpoints older than multi-agent environments have no ``present``
             getattr(self, name)[rows] = arrays[name] if name in arrays else arrays["length"]
         self.steps = int(self.present[rows].sum())
 
 
 def in_larger_table(array: npt.NDArray[Any], ids: I64) -> npt.NDArray[Any]:
-    """Return a table of twice as many rows, with the rows of the episodes ``ids`` where they belong in it."""
+    """Return a table with twice as many rows, with the rows of the episodes ``ids`` moved to their new positions."""
     old = len(array)
     larger = np.zeros((2 * old, *array.shape[1:]), array.dtype)
     larger[ids % (2 * old)] = array[ids % old]

@@ -1,15 +1,15 @@
-"""Value targets as compiled backward sweeps: V_tbc of V-RACER, PPO's lambda return, and Retrace of ACER.
+"""Value targets as compiled backward sweeps: V_tbc of V-RACER, the lambda return of PPO, and Retrace of ACER.
 
 Eq. 8 of the ReF-ER paper, with r_{t+1} divided by the reward scale and rho_bar = min(1, rho):
 
     V_tbc_t = V(s_t) + rho_bar_t [ r_{t+1} + gamma V_tbc_{t+1} - V(s_t) - A(s_t, a_t) ]
 
-with A = 0 unless the advantage has a closed form of its own (eqs. 6 and 7 with Q = V + A). The last step
-looks at the value of the final observation: 0 where the episode terminated, V(s_T) where it was truncated.
-With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016) V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1}))
-stands instead of V_tbc_{t+1}: so that V stands for what is far in the future. On-policy, where rho_bar = 1 and A = 0,
-that is the lambda return V(s_t) + A_t of generalised advantage estimation (Schulman et al. 2016, eq. 16).
-Episodes lie in a ring, so a step's index is ``(start + position) mod capacity``.
+with A = 0 unless the advantage has a closed form (eqs. 6 and 7 with Q = V + A). The last step
+uses the value of the final observation: 0 if the episode terminated, V(s_T) if it was truncated.
+With a ``decay`` lambda below 1 (Retrace(lambda), Munos et al. 2016), V_tbc_{t+1} is replaced by
+V(s_{t+1}) + lambda (V_tbc_{t+1} - V(s_{t+1})), so that V replaces rewards far in the future. On-policy, with
+rho_bar = 1 and A = 0, the result is the lambda return V(s_t) + A_t of generalised advantage estimation (Schulman et al.
+2016, eq. 16). Episodes are stored in a ring, so a step's index is ``(start + position) mod capacity``.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ I64 = npt.NDArray[np.int64]
 
 @register_jitable(inline="always")
 def corrected(value: Any, trace: Any, error: Any) -> Any:
-    """Return V + c (target - estimate), the step of all of these recursions; of numbers, arrays or tensors."""
+    """Return V + c (target - estimate), the step of all these recursions; for numbers, arrays or tensors."""
     return value + trace * error
 
 
 @njit(inline="always")
 def lambda_mix(target: np.float32, value: np.float32, decay: np.float32) -> np.float32:
-    """Return V + lambda (V_tbc - V), which is V_tbc to the bit where lambda is 1."""
+    """Return V + lambda (V_tbc - V), exactly V_tbc if lambda is 1."""
     return target if decay == 1 else corrected(value, decay, target - value)
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def _sweep(
     start: int,
@@ -66,7 +66,8 @@ def _sweep(
 ) -> None:
     """Recompute ``target`` from ``position`` back to the first step of the episode beginning at ``start``.
 
-    The step before ``position`` looks at the refreshed V itself, unless ``decay`` is 1; the others only at its target.
+    Unless ``decay`` is 1, the step before ``position`` depends on the refreshed V as well as on its target, so the
+    sweep must not stop at ``position``.
     """
     capacity = reward.shape[0]
     for t in range(position, -1, -1):
@@ -82,7 +83,7 @@ def _sweep(
         v_next = lambda_mix(new, value[k], decay)
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def sweep_sampled(
     indices: I64,
@@ -100,20 +101,20 @@ def sweep_sampled(
     per_scale: np.float32,
     decay: np.float32,
 ) -> None:
-    """Carry refreshed values and weights of sampled steps to their V_tbc and to those of all earlier steps.
+    """Update V_tbc of sampled steps with refreshed values and weights, and of all earlier steps.
 
-    A sweep ends as soon as a target comes out unchanged to the bit: every earlier target depends on the
-    refreshed step only through that one, so the result equals a full recomputation. Going through the
-    steps from the last to the first makes most sweeps of a shared episode end at once.
+    A sweep stops as soon as a target is unchanged bit for bit: every earlier target depends on the
+    refreshed step only through that one, so the result equals a full recomputation. Because steps are
+    processed from the last to the first, most sweeps in the same episode stop immediately.
 
     Parameters
     ----------
     indices
         Ring indices of the sampled steps, shape (B,), sorted in ascending order for speed.
     row
-        Per sampled step, the row of its episode in the episode table, shape (B,).
+        Row of each step's episode in the episode table, shape (B,).
     position
-        Per sampled step, its position in the episode, shape (B,).
+        Position of each step in its episode, shape (B,).
     starts, lengths, finals
         Episode table: ring index of the first step, number of steps, value of the final observation.
     reward, value, advantage, rho, target
@@ -121,7 +122,7 @@ def sweep_sampled(
     gamma
         Discount factor.
     per_scale
-        One over the reward scale.
+        Inverse of the reward scale.
     decay
         Lambda of Retrace(lambda); 1 in the paper.
     """
@@ -148,7 +149,7 @@ def sweep_sampled(
         )
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def sweep_all(
     rows: I64,
@@ -192,7 +193,7 @@ def v_tbc(
     advantages: F32 | None = None,
     decay: float = 1.0,
 ) -> F32:
-    """V_tbc of one whole episode.
+    """Compute V_tbc of one whole episode.
 
     Parameters
     ----------
@@ -203,18 +204,18 @@ def v_tbc(
     rho
         Importance weights, shape (L,).
     final_value
-        V(s_L): 0 where the episode terminated.
+        V(s_L), or 0 if the episode terminated.
     gamma
         Discount factor.
     advantages
-        A(s_t, a_t), shape (L,); zero if left out.
+        A(s_t, a_t), shape (L,); zero if omitted.
     decay
         Lambda of Retrace(lambda).
 
     Returns
     -------
     F32
-        Shape (L,).
+        V_tbc, shape (L,).
     """
     target = np.empty(len(rewards), np.float32)
     _sweep(
@@ -252,13 +253,13 @@ def retrace(
     reward, value, q, trace
         r_{i+1}, V(s_i), Q(s_i, a_i) and c_i, shape (M,).
     last
-        Value of what followed the last step of each segment, shape (n,).
+        Value after the last step of each segment, shape (n,).
     rows
-        Which of the M steps lies where in the grid of segments, -1 where none does, shape (T, n).
+        Index of the step at each position of the grid of segments, -1 if there is none, shape (T, n).
     gamma
         Discount factor.
     untraced
-        Take 1 as c.
+        Whether to use c = 1.
     """
     targets = np.empty_like(reward)
     for b in range(rows.shape[1]):

@@ -1,9 +1,9 @@
-"""What the networks said last of every stored step: values, importance weights, value targets, far-policy flags.
+"""Latest network outputs for every stored step: values, importance weights, value targets, far-policy flags.
 
-Per step these are V, A (where it has a closed form), rho, D_KL(mu || pi), V_tbc and whether the step is far-policy; per
-episode the value of its final observation: 0 after termination, V(s_T) after truncation, computed when the episode ends
-and again at every full sweep. They lie beside the steps, at the same ring indices, and are as old as the last gradient
-step that sampled the step.
+Per step these are V, A (if it has a closed form), rho, D_KL(mu || pi), V_tbc and the far-policy flag; per episode the
+value of its final observation: 0 after termination, V(s_T) after truncation, computed when the episode ends
+and again at every full sweep. They are stored at the same ring indices as the steps, and are as old as the last
+gradient step that sampled the step.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Flags = npt.NDArray[np.bool_]
 
 
 class StoredValues:
-    """Estimates of the networks about the steps of a storage.
+    """Network outputs for the steps of a storage.
 
     Parameters
     ----------
     storage
-        The steps.
+        Storage of the steps.
     trace_decay
         Lambda of the value targets (``rl_agent/replay/targets.py``).
 
@@ -63,10 +63,10 @@ class StoredValues:
     def add(
         self, rows: I64, episodes: Sequence[Episode], gamma: float, reward_scale: float
     ) -> None:
-        """Take what acting found out about episodes that were just stored in ``rows``.
+        """Initialise the values of episodes that were just stored in ``rows``.
 
-        The steps start with rho = 1 and KL = 0: the policy that acted is the current one, give or take the gradient
-        steps taken meanwhile.
+        The steps start with rho = 1 and KL = 0, because the policy that acted is the current one except for the
+        gradient steps taken since.
         """
         for row, episode in zip(rows, episodes, strict=True):
             indices = self._storage.episode_indices(row)
@@ -79,11 +79,11 @@ class StoredValues:
         self._sweep_rows(rows, gamma, reward_scale)
 
     def forget(self, indices: I64) -> None:
-        """Count the steps at ``indices`` no longer, which are no longer stored."""
+        """Update ``n_far`` after the steps at ``indices`` were removed."""
         self.n_far -= int(np.count_nonzero(self.far[indices]))
 
     def double_table(self) -> None:
-        """Follow the storage, which is about to double its episode table."""
+        """Double the table of final values, before the storage doubles its episode table."""
         ids = np.arange(self._storage.first_id, self._storage.next_id)
         self.final_value = in_larger_table(self.final_value, ids)
 
@@ -96,7 +96,7 @@ class StoredValues:
         far: Flags,
         advantage: F32 | None = None,
     ) -> None:
-        """Store what the networks now say about sampled steps (arguments of ``refresh``); V_tbc stays as it is."""
+        """Store new network outputs for sampled steps (arguments as in ``refresh``), without updating V_tbc."""
         if self._storage.agents_per_env > 1:
             far = far & self._storage.is_present(indices)
         stored = self.value, self.rho, self.kl, self.far
@@ -115,18 +115,18 @@ class StoredValues:
         reward_scale: float,
         advantage: F32 | None = None,
     ) -> None:
-        """Store what the network now says about sampled steps, and correct V_tbc there and before.
+        """Store new network outputs for sampled steps, and update V_tbc of these and all earlier steps.
 
         Parameters
         ----------
         indices
-            Ring indices of the sampled steps, shape (B,); of a step sampled twice the last numbers count.
+            Ring indices of the sampled steps, shape (B,); for a step sampled twice the last values count.
         value, rho, kl, far
             New V(s_t), importance weight, KL and far-policy flag, shape (B,).
         gamma, reward_scale
-            Discount and scale of the value target.
+            Discount factor and reward scale of the value target.
         advantage
-            New A(s_t, a_t), shape (B,), where it has a closed form.
+            New A(s_t, a_t), shape (B,), if it has a closed form.
         """
         self.store(indices, value, rho, kl, far, advantage)
         storage, ordered = self._storage, np.sort(indices)
@@ -154,16 +154,16 @@ class StoredValues:
     def estimate_advantages(
         self, gamma: float, gae_lambda: float, reward_scale: float, *, standardise: bool
     ) -> None:
-        """Write A_t of the generalised advantage estimate into ``advantage`` and V + A_t into ``v_tbc`` of every step.
+        """Write the generalised advantage estimate A_t to ``advantage`` and V + A_t to ``v_tbc`` for every step.
 
         Parameters
         ----------
         gamma, gae_lambda, reward_scale
-            Discount factor, lambda, and what rewards are divided by.
+            Discount factor, lambda, and divisor of the rewards.
         standardise
-            Whether A_t gets a mean of 0 and a standard deviation of 1 over all steps.
+            Whether to standardise A_t to mean 0 and standard deviation 1 over all steps.
         """
-        # on-policy: importance weights of 1, and an advantage of 0 beside V
+        # on-policy: importance weights of 1, and no closed-form advantage
         capacity = self._storage.capacity
         self._sweep_rows(
             self._storage.all_rows(),
@@ -180,13 +180,13 @@ class StoredValues:
         self.advantage[indices] = advantage
 
     def classify(self, c_max: float) -> None:
-        """Set every far-policy flag again from the stored importance weights."""
+        """Recompute every far-policy flag from the stored importance weights."""
         indices = self._storage.indices()
         far = ~is_near_policy(self.rho[indices], 1.0 / c_max, c_max)
         self._set_far(indices, far)
 
     def means(self) -> dict[str, float]:
-        """Means over the stored experiences: ``far_fraction``, ``kl`` and ``rho``; 0 where there are none."""
+        """Return means over the stored experiences: ``far_fraction``, ``kl`` and ``rho``; 0 if there are none."""
         indices = self._storage.experiences()
         stored = max(1, len(indices))
         return {
@@ -196,13 +196,13 @@ class StoredValues:
         }
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
-        """Arrays and counters that ``restore`` needs."""
+        """Return the arrays and counters for ``restore``."""
         indices, rows = self._storage.indices(), self._storage.all_rows()
         arrays = {name: getattr(self, name)[indices] for name in self.STEP_FIELDS}
         return arrays | {"final_value": self.final_value[rows]}, {"n_far": self.n_far}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the arrays of ``state``; the storage is the restored one."""
+        """Restore the arrays of ``state``; the storage has already been restored."""
         indices = self._storage.indices()
         for name in self.STEP_FIELDS:
             getattr(self, name)[indices] = arrays[name]
@@ -210,7 +210,7 @@ class StoredValues:
         self._set_far(indices, self.far[indices])
 
     def _set_far(self, indices: I64, far: Flags) -> None:
-        """Set the flags of all steps; those in which an agent took no part are none."""
+        """Set the flags of all steps; they are false where an agent took no part."""
         far = far & self._storage.is_present(indices)
         self.far[indices] = far
         self.n_far = int(np.count_nonzero(far))
@@ -225,7 +225,7 @@ class StoredValues:
         rho: F32 | None = None,
         decay: np.float32 | None = None,
     ) -> None:
-        """Recompute ``v_tbc`` of the episodes in ``rows`` from what is stored, or from what is given instead."""
+        """Recompute ``v_tbc`` of the episodes in ``rows`` from the stored quantities, or from the given ones."""
         targets.sweep_all(
             rows,
             self._storage.start,
@@ -242,7 +242,7 @@ class StoredValues:
         )
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def _store(
     indices: I64,
@@ -255,7 +255,7 @@ def _store(
     stored_kl: F32,
     stored_far: Flags,
 ) -> int:
-    """Write refreshed numbers to their indices; returns by how much the number of far-policy steps grew."""
+    """Write refreshed values at ``indices``; return the change of the number of far-policy steps."""
     grown = 0
     for b in range(indices.shape[0]):
         k = indices[b]

@@ -1,4 +1,4 @@
-"""Windows of standardised observations, read from the ring of stored steps in compiled passes."""
+"""Windows of standardised observations, gathered from the ring of stored steps by compiled code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled()
 def gather_following(
     observation: F32,
@@ -27,7 +27,7 @@ def gather_following(
     ahead: I64,
     out: F32,
 ) -> None:
-    """Standardise the observations up to and including the one that came ``ahead`` steps after each of ``indices``.
+    """Gather standardised windows that end ``ahead`` steps after each of ``indices``.
 
     Parameters
     ----------
@@ -36,13 +36,13 @@ def gather_following(
     indices, rows
         Ring indices of the steps, and their episodes' rows in the table, shape (B,).
     lengths, final_observation
-        Episode table: number of steps, and what was seen after the last.
+        Episode table: number of steps, and final observation.
     mean, per_std
-        Statistics of the states, shape (S,).
+        Mean and inverse standard deviation of the states, shape (S,).
     ahead
-        Steps on, at least one and at most to the final observation, shape (B,).
+        Number of steps ahead, at least one and at most to the final observation, shape (B,).
     out
-        Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
+        Written, shape (T, B, S), aligned at the end; zero before the beginning of an episode.
     """
     capacity, size = observation.shape
     steps = out.shape[0]
@@ -67,7 +67,7 @@ def gather_following(
 def gather_windows(
     observation: F32, position: I64, indices: I64, mean: F32, per_std: F32, out: F32
 ) -> None:
-    """Standardise the observations of the steps that end at each of ``indices``.
+    """Gather standardised windows that end at each of ``indices``.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ def gather_windows(
     indices
         Ring indices of the last steps, shape (B,).
     mean, per_std
-        Statistics of the states, shape (S,).
+        Mean and inverse standard deviation of the states, shape (S,).
     out
-        Written, shape (T, B, S), aligned at the end; zero where the episode had not yet begun.
+        Written, shape (T, B, S), aligned at the end; zero before the beginning of an episode.
     """
     capacity, size = observation.shape
     steps = out.shape[0]

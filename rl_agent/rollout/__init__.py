@@ -1,1 +1,1 @@
-"""Acting: open episodes, exploration, normalization, statistics and seeds."""
+"""Interaction with environments: open episodes, exploration, input checks, statistics and seeds."""

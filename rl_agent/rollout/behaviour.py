@@ -19,21 +19,21 @@ I64 = npt.NDArray[np.int64]
 
 
 class Behaviour:
-    """Samples actions, and records those that are issued.
+    """Samples actions, and records issued actions.
 
     Parameters
     ----------
     algorithm, state_scale
-        The newest policy, and the scale of what it reads.
+        The newest policy, and the scale of its inputs.
     open_episodes
-        Has the current observations, and takes the actions.
+        Holds the current observations, and records the actions.
     exploration, rng
-        How actions are sampled, and the source of randomness.
+        Sampling of actions, and the random generator.
 
     Attributes
     ----------
     policy_std
-        Mean standard deviation of the latest actions; NaN before, and where there is none.
+        Mean standard deviation of the latest actions; NaN before the first, and for discrete actions.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Behaviour:
         Raises
         ------
         ValueError
-            If one has no open episode, or already waits for the outcome of an action.
+            If a member has no open episode, or the outcome of its last action is missing.
         FloatingPointError
             If learning has diverged.
         """
@@ -65,10 +65,10 @@ class Behaviour:
         value, mean, std, state = self._algorithm.act(observations, episodes.state[agents])
         if not np.isfinite(mean).all() or not np.isfinite(std).all():
             raise FloatingPointError(
-                "the policy is not finite any more: learning has diverged, try a smaller learning_rate"
+                "the policy is no longer finite: learning has diverged; try a smaller learning_rate"
             )
         raw = self.exploration.sample(agents, mean, std, self.rng, has_learned=has_learned)
-        # of all states alike in some algorithms
+        # in some algorithms it is shared by all states
         std = np.broadcast_to(std, (len(agents), std.shape[-1]))
         random = dict(self.rng.bit_generator.state)
         return Decision(
@@ -76,7 +76,7 @@ class Behaviour:
         )
 
     def issue(self, decision: Decision) -> None:
-        """Record actions as issued, with the state of all randomness after them."""
+        """Record actions as issued, and set the random state to that after sampling them."""
         self.exploration.noise[decision.agents] = decision.noise
         self.rng.bit_generator.state = decision.random
         self.policy_std = float(decision.std.mean()) if decision.std.size else math.nan

@@ -1,4 +1,4 @@
-"""What goes between a learner and the environments: checked inputs, sampled actions, outcomes, ended episodes."""
+"""Interface between a learner and the environments: input checks, actions, outcomes and ended episodes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Outcome(NamedTuple):
-    """Whose actions had an outcome, and which episodes ended with it.
+    """Members whose actions had an outcome, and whether their episodes ended.
 
     Attributes
     ----------
     members
-        Numbers of the agents, those of a multi-agent environment one after the other, shape (n,).
+        Numbers of the members, those of a multi-agent environment consecutive, shape (n,).
     terminated, has_ended
         Whether the episode ended in a terminal state, and whether it ended at all, shape (n,).
     """
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Collector:
-    """Lets agents act in open episodes, and takes the outcomes.
+    """Samples actions of agents in open episodes, and records the outcomes.
 
     Parameters
     ----------
@@ -53,16 +53,16 @@ class Collector:
     agents
         Number of agents served, numbered from 0.
     algorithm, state_scale
-        The newest policy, and the scale of what it reads.
+        The newest policy, and the scale of its inputs.
     memory, values
-        Where ended episodes go, and what computes V where one is cut.
+        Memory for ended episodes, and estimator of V where an episode is cut.
     rng
-        Of the exploration.
+        Random generator of the exploration.
 
     Attributes
     ----------
     open_episodes, exploration, behaviour
-        The episodes that have not ended, the noise of actions, and what samples them.
+        The episodes that have not ended, the exploration noise, and the behaviour policy.
     store
         Moves episodes to the memory.
     """
@@ -97,7 +97,7 @@ class Collector:
         self.store = EpisodeStore(self.open_episodes, memory, values, **cooperative)
 
     def checked(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> tuple[I64, F32]:
-        """Return environments, (n,), and their observations, (n, S) or (n, N, S); refuse invalid ones."""
+        """Check and return environments, (n,), and their observations, (n, S) or (n, N, S)."""
         numbers = self._inputs.agents(agents)
         return numbers, self._inputs.observations(numbers, observations)
 
@@ -108,12 +108,12 @@ class Collector:
         self.exploration.begin(members)
 
     def decide(self, agents: npt.ArrayLike, *, has_learned: bool) -> Decision:
-        """Sample actions for the current observations of agents; errors of ``Behaviour.decide``."""
+        """Sample actions for the current observations of agents; raises as ``Behaviour.decide``."""
         members = self._inputs.members(self._inputs.agents(agents))
         return self.behaviour.decide(members, has_learned=has_learned)
 
     def issue(self, decision: Decision) -> int:
-        """Record sampled actions as issued; return for how many environments they are."""
+        """Record sampled actions as issued; return the number of their environments."""
         self.behaviour.issue(decision)
         return len(decision.agents) // self._agents_per_env
 
@@ -126,7 +126,7 @@ class Collector:
         observations: npt.ArrayLike,
         agent_ended: npt.ArrayLike | None,
     ) -> Outcome:
-        """Check and record the outcomes of issued actions; arguments and errors of ``Learner.observe``."""
+        """Check and record the outcomes of issued actions; arguments and errors as in ``Learner.observe``."""
         agents, observations = self.checked(agents, observations)
         rewards, terminated = (
             self._inputs.rewards(agents, rewards),
@@ -135,7 +135,7 @@ class Collector:
         ended = terminated | np.asarray(truncated, np.bool_)
         members, episodes = self._inputs.members(agents), self.open_episodes
         idle = members[~episodes.is_waiting[members]] // self._agents_per_env
-        refuse(idle, "waits for no outcome: act first")
+        refuse(idle, "does not wait for an outcome: act first")
         if self._agents_per_env > 1:
             gone = self._inputs.ended(agents, agent_ended).ravel()
             terminated, ended = (np.repeat(x, self._agents_per_env) for x in (terminated, ended))
@@ -145,28 +145,28 @@ class Collector:
         return Outcome(members, terminated, ended)
 
     def withdraw(self, agents: npt.ArrayLike) -> tuple[int, I64]:
-        """Drop actions without outcome; return of how many environments, and whose episodes have steps to be stored."""
+        """Drop actions without an outcome; return the number of their environments, and members with steps to store."""
         withdrawn, members = self.open_episodes.withdraw(
             self._inputs.members(self._inputs.agents(agents))
         )
         return withdrawn // self._agents_per_env, members
 
     def are_learnable(self, observations: npt.ArrayLike) -> Flags:
-        """Tell which observations, shape (n, S) or (n, N, S), are within the limits of ``normalization/states.py``."""
+        """Return which observations, (n, S) or (n, N, S), are within the limits of ``normalization/states.py``."""
         array = np.asarray(observations, np.float32)
         near = self._scale.are_near(self._read(self._rows(array)))
         fine = of_each(np.abs(array) <= LARGEST_NUMBER)
         return np.asarray(fine & near.reshape(len(array), self._agents_per_env).all(axis=1))
 
     def _rows(self, observations: F32) -> F32:
-        """Return what each member observed, those of an environment one below the other, shape (n N, S)."""
+        """Return the observations of all members, those of an environment consecutive, shape (n N, S)."""
         return observations.reshape(-1, self._sizes.seen)
 
     def _read(self, seen: F32, raw: F32 | None = None) -> F32:
-        """Return what networks read of what was seen after raw actions, or at the beginning of episodes."""
+        """Return the network inputs for observations after raw actions, or at the beginning of episodes."""
         return with_previous_action(seen, raw, self._sizes, self._squash)
 
     @property
     def open_steps(self) -> int:
-        """Steps in open episodes, over all agents."""
+        """Number of steps in open episodes, over all agents."""
         return int(self.open_episodes.length.sum())

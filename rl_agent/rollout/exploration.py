@@ -1,4 +1,4 @@
-"""How actions are sampled around what the policy says."""
+"""Sampling of actions and exploration noise."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 THETA = 0.15
-"""Pull of the Ornstein-Uhlenbeck noise to zero, per step (ReF-ER paper, appendix A)."""
+"""Mean reversion of the Ornstein-Uhlenbeck noise per step (ReF-ER paper, appendix A)."""
 
 
 def sample_action(mean: F32, std: F32, rng: np.random.Generator, *, clipped: bool = False) -> F32:
-    """Sample from a policy by its statistics.
+    """Sample actions from the statistics of a policy.
 
     Parameters
     ----------
     mean, std
-        As of ``Acting``: a Gaussian, or probabilities and nothing.
+        As in ``Acting``: those of a Gaussian, or probabilities and an empty array.
     rng
-        Source of randomness.
+        Random generator.
     clipped
         Whether the Gaussian is clipped to the range of the actions.
 
     Returns
     -------
     F32
-        Raw actions, shape (n, A); for discrete ones their number from 0 on, shape (n, 1).
+        Raw actions, shape (n, A); indices of discrete actions, shape (n, 1).
     """
     if std.shape[-1] == 0:
         return sampling.sample_choice(mean, rng)
@@ -45,9 +45,9 @@ class Exploration:
     Parameters
     ----------
     config
-        Reads ``noise``, ``policy``, ``sigma``, ``squash`` and ``random_start``.
+        Settings; ``noise``, ``policy``, ``sigma``, ``squash`` and ``random_start`` are used.
     agents, action_size
-        Number of agents, and of the components of an action.
+        Number of agents, and of action components.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class Exploration:
         self.noise: F32 = np.zeros((agents, action_size), np.float32)
 
     def begin(self, agents: I64) -> None:
-        """Forget the noise of agents that start an episode."""
+        """Reset the noise of agents that start an episode."""
         self.noise[agents] = 0.0
 
     def sample(
         self, agents: I64, mean: F32, std: F32, rng: np.random.Generator, *, has_learned: bool
     ) -> F32:
-        """Sample actions of ``agents``; arguments and result as of ``sample_action``."""
+        """Sample actions of ``agents``; arguments and result as in ``sample_action``."""
         if self.config.random_start and not has_learned:
             return self._anywhere(mean, std, rng)
         if not self.config.has_correlated_noise:
@@ -78,7 +78,7 @@ class Exploration:
         return mean + self.noise[agents]
 
     def _anywhere(self, mean: F32, std: F32, rng: np.random.Generator) -> F32:
-        """Sample uniformly over all actions of the task."""
+        """Sample uniformly over the task's action space."""
         if std.shape[-1] == 0:
             return sampling.sample_choice(np.full_like(mean, 1.0 / mean.shape[1]), rng)
         uniform = rng.uniform(-1.0, 1.0, mean.shape)

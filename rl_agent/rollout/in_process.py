@@ -1,4 +1,4 @@
-"""Training and evaluation in one process, deterministic to the bit: for tests, short studies and scripts."""
+"""Training and evaluation in one process, reproducible bit for bit: for tests, short studies and scripts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class TrainableAgent(Protocol):
 
     @property
     def environment_steps(self) -> int:
-        """Actions whose outcome was observed."""
+        """Number of actions whose outcome was observed."""
 
     def begin(self, agents: npt.ArrayLike, observations: npt.ArrayLike) -> None:
-        """Take the first observations of new episodes."""
+        """Start new episodes with their first observations."""
 
     def act(self, agents: npt.ArrayLike) -> F32:
         """Sample an action for each agent's current observation."""
@@ -42,10 +42,10 @@ class TrainableAgent(Protocol):
         observations: npt.ArrayLike,
         agent_ended: npt.ArrayLike | None = None,
     ) -> None:
-        """Take the outcomes of the last actions."""
+        """Record the outcomes of the last actions."""
 
     def updates_due(self) -> int:
-        """Gradient steps owed now."""
+        """Return the number of gradient steps that are due now."""
 
     def update(self) -> None:
         """Take one gradient step."""
@@ -55,7 +55,7 @@ class ActingPolicy(Protocol):
     """The part of :class:`rl_agent.policy.Policy` that an evaluation needs."""
 
     def initial_state(self, count: int) -> F32:
-        """Recurrent states at the beginning of episodes."""
+        """Return the states at the beginning of episodes."""
 
     def act(
         self,
@@ -65,7 +65,7 @@ class ActingPolicy(Protocol):
         deterministic: bool = True,
         rng: np.random.Generator | None = None,
     ) -> tuple[F32, F32]:
-        """Actions, and the recurrent states after them."""
+        """Return actions and the next states."""
 
 
 class SerialRun:
@@ -74,14 +74,14 @@ class SerialRun:
     Parameters
     ----------
     learner
-        Serves as many agents as there are environments.
+        The learner, with as many agents as there are environments.
     environments
         A vector environment that resets in the same step (``AutoresetMode.SAME_STEP``). Observations of shape
-        (E, N, S) are those of N agents in an environment, whose rewards are told as
-        ``rl_agent/multi_agent/outcomes.py`` says.
+        (E, N, S) are those of N agents per environment, whose rewards are in the infos, as described in
+        ``rl_agent/multi_agent/outcomes.py``.
     seed
-        Seeds the first reset: one number, to which each environment adds its own, or a list with one for each. Numbers
-        below 2^31 are not those of an evaluation (:mod:`rl_agent.rollout.seeds`).
+        Seed of the first reset: one number, to which each environment adds its index, or a list with one number per
+        environment. Numbers below 2^31 are never evaluation seeds (:mod:`rl_agent.rollout.seeds`).
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class SerialRun:
         learner.begin(self._all, observations)
 
     def run(self, steps: int) -> None:
-        """Go on until the learner has seen ``steps`` more environment steps (or just above)."""
+        """Continue until the learner has received at least ``steps`` more environment steps."""
         goal = self.learner.environment_steps + steps
         space = self.environments.single_action_space
         while self.learner.environment_steps < goal:
@@ -140,13 +140,13 @@ def train_serial(
     Parameters
     ----------
     learner
-        Serves one agent per environment.
+        The learner, with one agent per environment.
     environments
         One environment, or a vector environment that resets in the same step.
     steps
         Environment steps, over all agents.
     seed
-        Seeds the environments, as of :class:`SerialRun`.
+        Seed of the environments, as in :class:`SerialRun`.
     """
     if isinstance(environments, gymnasium.vector.VectorEnv):
         SerialRun(learner, environments, seed).run(steps)
@@ -166,7 +166,7 @@ def evaluate(
     *,
     deterministic: bool = True,
 ) -> npt.NDArray[np.float64]:
-    """Measure returns of held-out episodes (:mod:`rl_agent.rollout.seeds`) under a fixed policy, shape (episodes,)."""
+    """Return the returns of a fixed policy in held-out episodes (:mod:`rl_agent.rollout.seeds`), shape (episodes,)."""
     rng = np.random.default_rng(seed)
     returns = np.zeros(episodes)
     for episode in range(episodes):

@@ -1,4 +1,4 @@
-"""Which agents, observations and outcomes a learner takes."""
+"""Validation of the agents, observations and outcomes passed to a learner."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ Flags = npt.NDArray[np.bool_]
 
 
 def of_each(flags: Flags) -> Flags:
-    """Tell of which environments all flags are set, shape (n, ...) to (n,)."""
+    """Return for each environment whether all its flags are set, shape (n, ...) to (n,)."""
     return np.asarray(flags.all(axis=tuple(range(1, flags.ndim))))
 
 
 def refuse(agents: I64, reason: str) -> None:
-    """Refuse the first of ``agents``, if there is one.
+    """Raise an error about the first of ``agents``, if there are any.
 
     Raises
     ------
     ValueError
-        With the reason.
+        If ``agents`` is not empty.
     """
     if len(agents) > 0:
         raise ValueError(f"agent {int(agents[0])} {reason}")
 
 
 class Inputs:
-    """Checks what arrives from outside, where a number stands for an environment, whose agents are its members.
+    """Checks inputs from outside, in which an agent number denotes an environment; its N agents are its members.
 
     Parameters
     ----------
     agents
         Number of environments served, numbered from 0.
     sizes
-        Of the task. Members are numbered one after the other: those of environment e from e N on.
+        Sizes of the task. Members are numbered consecutively: those of environment e from e N on.
     """
 
     def __init__(self, agents: int, sizes: Sizes) -> None:
         self._agents, self._sizes = agents, sizes
 
     def agents(self, agents: npt.ArrayLike) -> I64:
-        """Return distinct numbers of agents, shape (n,).
+        """Check and return distinct agent numbers, shape (n,).
 
         Raises
         ------
         ValueError
-            If one does not exist, or is named twice.
+            If an agent does not exist, or occurs twice.
         """
         numbers = np.atleast_1d(np.asarray(agents, np.int64))
         refuse(
@@ -67,12 +67,12 @@ class Inputs:
         return numbers
 
     def observations(self, agents: I64, observations: npt.ArrayLike) -> F32:
-        """Return finite observations, shape (n, S), of a multi-agent environment (n, N, S).
+        """Check and return finite observations, shape (n, S), or (n, N, S) with several agents per environment.
 
         Raises
         ------
         ValueError
-            If the shape is another one, or a number is not finite.
+            If the shape is wrong, or a number is not finite.
         """
         array = np.asarray(observations, np.float32)
         shape = (len(agents), *self._sizes.agents_axis, self._sizes.seen)
@@ -82,7 +82,7 @@ class Inputs:
         return array
 
     def rewards(self, agents: I64, rewards: npt.ArrayLike) -> F32:
-        """Return finite rewards, shape (n,), of a multi-agent environment (n, N); errors as of :meth:`observations`."""
+        """Check and return finite rewards, shape (n,) or (n, N); raises as :meth:`observations`."""
         array = np.asarray(rewards, np.float32)
         shape = (len(agents), *self._sizes.agents_axis)
         if array.shape != shape:
@@ -91,12 +91,12 @@ class Inputs:
         return array
 
     def ended(self, agents: I64, flags: npt.ArrayLike | None) -> Flags:
-        """Return which members have ended, shape (n, N); with ``None`` nobody has.
+        """Return which members have ended, shape (n, N); none if ``flags`` is ``None``.
 
         Raises
         ------
         ValueError
-            If the shape is another one.
+            If the shape is wrong.
         """
         shape = (len(agents), self._sizes.agents_per_env)
         array = np.zeros(shape, np.bool_) if flags is None else np.asarray(flags, np.bool_)
@@ -105,7 +105,7 @@ class Inputs:
         return array
 
     def members(self, agents: I64) -> I64:
-        """Return the numbers of all members, shape (n,) to (n N,)."""
+        """Return the numbers of all members of environments, shape (n,) to (n N,)."""
         together = self._sizes.agents_per_env
         if together == 1:
             return agents
@@ -113,12 +113,12 @@ class Inputs:
 
 
 def largest_pixel(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
-    """Return the largest number in a picture.
+    """Return the largest possible pixel value of an image.
 
     Raises
     ------
     ValueError
-        If the observations are not the pictures of the settings.
+        If the observations are not images of the shape in the settings.
     """
     if config.image_shape is None or math.prod(config.image_shape) != space.shape[0]:
         raise ValueError(
@@ -132,12 +132,12 @@ def largest_pixel(config: AgentConfig, space: gymnasium.spaces.Box) -> float:
 
 
 def check_agents(config: AgentConfig, agents: int, agents_per_env: int) -> None:
-    """Refuse a number of agents, or in each environment, that cannot be served.
+    """Check the number of agents, and of agents per environment.
 
     Raises
     ------
     ValueError
-        With a sentence about it.
+        If the settings do not support them.
     """
     if agents < 1:
         raise ValueError(f"agents = {agents} must be at least 1")
@@ -145,10 +145,10 @@ def check_agents(config: AgentConfig, agents: int, agents_per_env: int) -> None:
         return
     if not config.serves_multi_agent:
         raise ValueError(
-            f"algorithm = {config.algorithm} learns from one agent in an environment, "
-            f"and here are {agents_per_env}; use vracer"
+            f"algorithm = {config.algorithm} learns from one agent per environment, but these have {agents_per_env}; "
+            "use vracer"
         )
     if config.sampler != "uniform":
         raise ValueError(
-            f"sampler = {config.sampler} samples single agents, and an environment has {agents_per_env}; use uniform"
+            f"sampler = {config.sampler} samples single agents, but an environment has {agents_per_env}; use uniform"
         )

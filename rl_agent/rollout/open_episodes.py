@@ -19,16 +19,16 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Decision:
-    """Actions sampled for the current observations of n agents, with all that it takes to sample them no second time.
+    """Actions sampled for the current observations of n agents, with everything needed to issue them later.
 
     Attributes
     ----------
     agents
-        Their numbers, shape (n,).
+        Agent numbers, shape (n,).
     action
         Raw actions, shape (n, A).
     mean, std
-        The policy that they were sampled from, shape (n, A), or probabilities (n, K) and nothing (n, 0).
+        The policy from which they were sampled, shape (n, A), or probabilities (n, K) and an empty array (n, 0).
     value
         Values of the observations, shape (n,).
     state
@@ -36,7 +36,7 @@ class Decision:
     noise
         State of the Ornstein-Uhlenbeck process, shape (n, A).
     random
-        State of the random generator after the sample.
+        State of the random generator after sampling.
     """
 
     agents: I64
@@ -63,35 +63,35 @@ PER_AGENT = (
 
 
 class OpenEpisodes:
-    """Room for one open episode per agent, growing with the longest.
+    """Arrays for one open episode per agent, which grow with the longest episode.
 
     Parameters
     ----------
     agents
         Number of agents.
     observation_size, action_size, state_size
-        Components of an observation, an action and a recurrent state.
+        Number of components of an observation, an action and a recurrent state.
     choices
-        Number of discrete actions; 0 for continuous ones.
+        Number of discrete actions; 0 for continuous actions.
     dtype
-        Of the observations.
+        Type of the observations.
 
     Attributes
     ----------
     length
-        Completed steps (with outcome) of each agent's episode, shape (agents,). The current observation
-        of an agent lies at ``observation[agent, length[agent]]``.
+        Number of completed steps (with outcome) of each agent's episode, shape (agents,). The current observation
+        of an agent is ``observation[agent, length[agent]]``.
     is_open
         Whether an agent has an open episode, shape (agents,).
     is_waiting
         Whether an action was issued whose outcome is not yet known, shape (agents,).
     state
-        Recurrent state after the last observation that an action was issued for, shape (agents, state_size).
+        Recurrent state after the last observation for which an action was issued, shape (agents, state_size).
     earlier_return, earlier_steps
-        Rewards and steps of the parts of the episode that were split off, shape (agents,).
+        Return and number of steps of the parts of the episode that were split off, shape (agents,).
     gone_after
-        Steps after which an agent reached a terminal state while others of its environment went on, -1 if it has not,
-        shape (agents,). Nothing that stands in the steps after these is an experience.
+        Number of steps after which an agent reached a terminal state while others in its environment continued, -1 if
+        it has not, shape (agents,). Later steps are padding.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class OpenEpisodes:
         self.observation[agents, 0] = observations
 
     def current(self, agents: I64) -> F32:
-        """Observations that the agents see now, shape (n, S)."""
+        """Return the current observations of agents, shape (n, S)."""
         return self.observation[agents, self.length[agents]]
 
     def issue(self, decision: Decision) -> None:
@@ -157,9 +157,10 @@ class OpenEpisodes:
         Parameters
         ----------
         agents, rewards, observations
-            Who, rewards (n,), and resulting observations (n, S). The rewards of who had left before do not count.
+            Agent numbers (n,), rewards (n,), and resulting observations (n, S). Rewards of agents that had left before
+            are ignored.
         has_left
-            Who has reached a terminal state while others of its environment go on, shape (n,).
+            Which agents have reached a terminal state while others in their environment continue, shape (n,).
         """
         rewards = np.where(self.gone_after[agents] >= 0, np.float32(0.0), rewards)
         self.reward[agents, self.length[agents]] = rewards
@@ -173,7 +174,7 @@ class OpenEpisodes:
             self.gone_after[leaving] = self.length[leaving]
 
     def withdraw(self, agents: I64) -> tuple[int, I64]:
-        """Drop open episodes without a step; return how many actions were out, and whose episodes are left."""
+        """Drop open episodes without steps; return the number of actions in progress, and agents with episodes left."""
         agents = agents[self.is_open[agents]]
         waiting = int(np.count_nonzero(self.is_waiting[agents]))
         for agent in agents[self.length[agents] == 0]:
@@ -181,18 +182,18 @@ class OpenEpisodes:
         return waiting, agents[self.is_open[agents]]
 
     def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
-        """End an agent's episode (of at least one step) at its current observation, and hand it over."""
+        """End an agent's episode (of at least one step) at its current observation, and return it."""
         episode = self._so_far(agent, final_value, terminated)
         self.drop(agent)
         return episode
 
     def split(self, agent: int, final_value: float = 0.0) -> Episode:
-        """Hand over the steps of an agent's episode as a truncated one; the episode goes on from there."""
+        """Return the steps so far as a truncated episode; the agent's episode continues from there."""
         episode = self._so_far(agent, final_value, False)
         steps = int(self.length[agent])
         self.earlier_return[agent] += float(episode.reward.sum(dtype=np.float64))
         self.earlier_steps[agent] += steps
-        for name in PER_STEP:  # an action may be out already
+        for name in PER_STEP:  # an action may already be in progress
             array = getattr(self, name)
             array[agent, 0] = array[agent, steps]
         self.length[agent] = 0
@@ -201,16 +202,16 @@ class OpenEpisodes:
         return episode
 
     def earlier(self, agent: int) -> tuple[float, int]:
-        """Return and length of the parts of an agent's episode that were split off."""
+        """Return the return and the length of the parts of an agent's episode that were split off."""
         return float(self.earlier_return[agent]), int(self.earlier_steps[agent])
 
     def records(self, agents_per_env: int, step: int) -> list[EpisodeRecord]:
-        """Tell of the episodes of at least one step what they have so far, their earlier parts included.
+        """Return records of the open episodes of at least one step, including parts that were split off.
 
         Parameters
         ----------
         agents_per_env
-            Agents that act together; their episodes are one, whose return is the mean over them.
+            Number of agents in one environment; they share one record, whose return is the mean over them.
         step
             Environment steps of the learner.
         """
@@ -231,7 +232,7 @@ class OpenEpisodes:
         present = min(steps, int(self.gone_after[agent])) if is_gone else steps
         for name in ("action", "behaviour_mean", "reward", "value"):
             arrays[name][present:] = 0.0
-        # logarithms are taken of them, and weighted with zero afterwards: they must be finite
+        # their logarithms are computed and then weighted with zero, so they must be finite
         is_discrete = arrays["behaviour_std"].shape[1] == 0
         arrays["behaviour_mean" if is_discrete else "behaviour_std"][present:] = 1.0
         terminated = terminated or is_gone
@@ -250,14 +251,14 @@ class OpenEpisodes:
         self.is_waiting[agent] = False
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         used = int(self.length.max()) + 1
         return {name: getattr(self, name)[:, :used] for name in PER_STEP} | {
             name: getattr(self, name) for name in PER_AGENT
         }
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         used = arrays["reward"].shape[1]
         while self.observation.shape[1] < used:
             self._grow()
@@ -266,7 +267,7 @@ class OpenEpisodes:
         for name in PER_AGENT:
             if (
                 name in arrays
-            ):  # checkpoints from before there were multi-agent environments have no ``gone_after``
+            ):  # checkpoints older than multi-agent environments have no ``gone_after``
                 getattr(self, name)[:] = arrays[name]
 
     def _grow(self) -> None:

@@ -1,7 +1,7 @@
-"""Seeds of episodes, by what the episodes are for: what is trained on is never what is evaluated on.
+"""Seeds of episodes by purpose, so that training and evaluation never use the same episodes.
 
-Every purpose owns a range of the 32-bit seeds, and the ranges do not meet. So a seed tells what it is for, and no two
-purposes can share one, whatever their numbers are. Small seeds, such as ``env.reset(seed=0)``, belong to training.
+Each purpose has its own range of the 32-bit seeds, and the ranges are disjoint: a seed determines its purpose, and two
+purposes never share a seed. Small seeds, such as ``env.reset(seed=0)``, belong to training.
 """
 
 from enum import Enum
@@ -11,20 +11,20 @@ import numpy as np
 __all__ = ["EVALUATION_SEED", "Purpose", "episode_seed"]
 
 EVALUATION_SEED = 0
-"""Of every evaluation and film unless the caller says otherwise: the first k episodes of all of them are the same."""
+"""Default seed of evaluations and films; the first k episodes of all of them are therefore the same."""
 
 
 class Purpose(Enum):
-    """What episodes are for, and the seeds that they may have.
+    """Purposes of episodes, and their ranges of seeds.
 
     Attributes
     ----------
     TRAINING
-        Learn from them.
+        Episodes to learn from.
     EVALUATION
-        Report what a controller does on episodes that nothing was learned or chosen from; film it.
+        Held-out episodes for reporting and filming a controller, not used for learning or selection.
     SELECTION
-        Choose among controllers before the chosen one is evaluated: a search, a checkpoint, a setting.
+        Episodes for choosing among controllers before the chosen one is evaluated: a search, a checkpoint, a setting.
     """
 
     TRAINING = range(2**31)
@@ -38,23 +38,23 @@ def episode_seed(purpose: Purpose, seed: int, *index: int, states: int = 0) -> i
     Parameters
     ----------
     purpose
-        What the episode is for.
+        Purpose of the episode.
     seed
-        Of the run, or of the evaluation.
+        Seed of the run or of the evaluation.
     index
-        Which episode it is, as one number or several, such as agent and session. An index and a longer one that
-        begins with it give different seeds: (3,) is not (3, 0).
+        Index of the episode, one number or several, such as agent and session. An index and a longer one that
+        begins with it give different seeds: (3,) differs from (3, 0).
     states
-        In how many initial states episodes of this purpose can begin, where the task takes the one whose number is the
-        seed modulo ``states``: episodes that follow each other then begin in different ones. 0: any number.
+        Number of initial states for this purpose, if the task selects the one with the number seed modulo ``states``:
+        consecutive episodes then begin in different states. 0: not restricted.
 
     Returns
     -------
     int
-        In the range of the purpose.
+        Seed in the range of the purpose.
     """
     own = purpose.value
-    # as a spawn key, for the entropy itself is filled up with zeros
+    # as a spawn key, because entropy would be padded with zeros
     sequence = np.random.SeedSequence(seed, spawn_key=(own.start >> 30, *index))
     found = own[int(sequence.generate_state(1)[0]) % len(own)]
     if states:

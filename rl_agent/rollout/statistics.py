@@ -1,4 +1,4 @@
-"""What a learner reports: episodes since the last report, and averages over its gradient steps."""
+"""Statistics of a learner: episodes since the last report, and averages over gradient steps."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["EpisodeRecord", "Statistics"]
 
 
 class EpisodeRecord(NamedTuple):
-    """An episode, completed or under way.
+    """Record of a completed or open episode.
 
     Attributes
     ----------
     agent
-        Who lived it.
+        Number of the agent.
     step
-        Environment steps of the learner, over all agents, when it ended, or now.
+        Environment steps of the learner, over all agents, when the episode ended, or now.
     episode_return
-        Sum of its unscaled rewards.
+        Sum of the unscaled rewards.
     length
-        Its number of actions.
+        Number of actions.
     terminated
-        Whether it ended in a terminal state (else it was truncated or abandoned, or goes on).
+        Whether the episode ended in a terminal state (otherwise it was truncated or abandoned, or is still open).
     """
 
     agent: int
@@ -49,7 +49,7 @@ class _Sums:
 
 
 class Statistics:
-    """Collects numbers between two reports."""
+    """Collects statistics between two reports."""
 
     def __init__(self) -> None:
         self._episodes: list[EpisodeRecord] = []
@@ -57,12 +57,12 @@ class Statistics:
         self._sums = _Sums()
 
     def add_episodes(self, records: list[EpisodeRecord]) -> None:
-        """Count completed episodes."""
+        """Add completed episodes."""
         self._episodes += records
         self._new += records
 
     def add_update(self, evaluation: Evaluation) -> None:
-        """Count a gradient step."""
+        """Add a gradient step."""
         sums = self._sums
         sums.updates += 1
         sums.policy_loss += evaluation.policy_loss
@@ -73,7 +73,7 @@ class Statistics:
         sums.batch_far += evaluation.far_fraction
 
     def take(self) -> dict[str, float]:
-        """Means since the last call; NaN for means over nothing.
+        """Return means since the last call; NaN for empty means.
 
         Returns
         -------
@@ -104,6 +104,6 @@ class Statistics:
         return out
 
     def take_episodes(self) -> list[EpisodeRecord]:
-        """Episodes completed since the last call."""
+        """Return the episodes completed since the last call."""
         episodes, self._episodes = self._episodes, []
         return episodes

@@ -1,4 +1,4 @@
-"""How open episodes become stored ones: whole, in fragments, or cut at a horizon."""
+"""Storing of open episodes in the memory: whole, in fragments, or cut at a horizon."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class EpisodeStore:
     Parameters
     ----------
     open_episodes, memory, values
-        From where, to where, and V of where an episode is cut.
+        Source, destination, and estimator of V where an episode is cut.
     is_cooperative
         Whether the agents of a multi-agent environment share the mean of their rewards and values.
 
     Notes
     -----
-    ``gamma`` and ``reward_scale`` are those of the first value targets; ``agents`` are numbers of members.
+    ``gamma`` and ``reward_scale`` are those of the initial value targets; ``agents`` are numbers of members.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class EpisodeStore:
         gamma: float,
         reward_scale: float,
         *,
-        goes_on: bool = False,
+        continues: bool = False,
     ) -> list[EpisodeRecord]:
-        """Store ended episodes of at least one step, and tell of them.
+        """Store ended episodes of at least one step, and return their records.
 
         Parameters
         ----------
         agents, terminated
-            Whose episodes, and whether in a terminal state, shape (n,).
+            Members, and whether their episodes ended in a terminal state, shape (n,).
         step
             Environment steps so far.
         gamma, reward_scale
-            Of the first value targets.
-        goes_on
-            Whether other episodes begin where these were cut, with the same recurrent states.
+            Discount factor and reward scale of the initial value targets.
+        continues
+            Whether new episodes begin where these were cut, with the same recurrent states.
         """
         values, records = self._values.of_open(self._open, agents), []
         seen, state = self._open.current(agents), self._open.state[agents]
@@ -91,13 +91,13 @@ class EpisodeStore:
                     terminated=all(episode.terminated for episode in episodes),
                 )
             )
-        if goes_on:
+        if continues:
             self._open.begin(agents, seen)
             self._open.state[agents] = state
         return records
 
     def store_fragments(self, agents: I64, length: int, gamma: float, reward_scale: float) -> None:
-        """Store what has run for a fragment; the episode goes on, and is counted when it ends."""
+        """Store open episodes of at least ``length`` steps as fragments; they continue, and are counted at the end."""
         agents = agents[self._open.length[agents] >= length]
         values = self._values.of_open(self._open, agents)
         for part in self._environments(agents):
@@ -111,13 +111,13 @@ class EpisodeStore:
             self._memory.add(self._open.split(int(agent)), gamma, reward_scale)
 
     def as_long_as_memory(self, agents: I64) -> I64:
-        """Those of ``agents`` whose open episodes are as long as the memory."""
+        """Return those of ``agents`` whose open episodes are as long as the memory."""
         steps = self._open.length[agents] + self._open.earlier_steps[agents]
         is_long = steps >= self._memory.storage.capacity // self._agents_per_env
         return agents[is_long & (self._open.length[agents] > 0)]
 
     def _environments(self, agents: I64) -> Iterator[slice]:
-        """Slice out the members of each multi-agent environment, which are next to each other."""
+        """Yield slices of the members of each environment, which are adjacent."""
         for first in range(0, len(agents), self._agents_per_env):
             yield slice(first, first + self._agents_per_env)
 

@@ -1,4 +1,4 @@
-"""V of open and stored episodes: where they are cut, and of all stored steps as the network changes."""
+"""Estimates of V for open and stored episodes: where they are cut, and for all stored steps as the network changes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ I64 = npt.NDArray[np.int64]
 
 
 class ValueEstimator:
-    """V(s_T) of open episodes, and the values and value targets of stored ones.
+    """Computes V(s_T) of open episodes, and the values and value targets of stored ones.
 
     Parameters
     ----------
     config
         Settings of the learner.
     algorithm
-        Has V.
+        The algorithm, which provides V.
     state_scale, reward_scale
-        Scales of what V reads, and of what it is trained on.
+        Scale of the inputs of V, and of the rewards in its targets.
     memory
-        Its values are written.
+        Memory whose stored values are updated.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class ValueEstimator:
         self._state_scale, self._reward_scale, self._memory = state_scale, reward_scale, memory
 
     def of_open(self, episodes: OpenEpisodes, agents: I64) -> F32:
-        """V of the current observations of agents, shape (n,)."""
+        """Return V of the current observations of agents, shape (n,)."""
         if len(agents) == 0 or not self._algorithm.uses_value_targets:
             return np.zeros(len(agents), np.float32)
         observations = self._state_scale(episodes.current(agents))
         value = self._algorithm.act(observations, episodes.state[agents]).value
-        # an action was already sampled there, and the recurrent state has already seen the observation
+        # for waiting agents an action was already sampled, and the recurrent state already includes the observation
         known = episodes.value[agents, episodes.length[agents]]
         return np.where(episodes.is_waiting[agents], known, value)
 
     def sweep(self, gamma: float, c_max: float) -> None:
-        """Measure the reward scale, refresh V(s_T), recompute every V_tbc and far-policy flag."""
+        """Update the reward scale, refresh V(s_T), and recompute every V_tbc and far-policy flag."""
         storage, values = self._memory.storage, self._memory.values
         self._reward_scale.measure(storage.reward[storage.experiences()])
         if self._algorithm.uses_value_targets:
@@ -77,7 +77,7 @@ class ValueEstimator:
         return indices
 
     def refresh_final_values(self) -> None:
-        """Compute V(s_T) of the truncated episodes again."""
+        """Recompute V(s_T) of the truncated episodes."""
         storage, values, scale = self._memory.storage, self._memory.values, self._state_scale
         rows = storage.truncated_rows()
         if len(rows) > 0:
@@ -91,7 +91,7 @@ class ValueEstimator:
             values.final_value[rows] = cooperation.mean_of_each(own, storage.agents_per_env)
 
     def _refresh_values(self, indices: I64) -> None:
-        """Compute V of the stored steps at ``indices``, and the final values, again."""
+        """Recompute V of the stored steps at ``indices``, and the final values."""
         storage, scale = self._memory.storage, self._state_scale
         steps = self._algorithm.network.history + 1
         self._memory.values.value[indices] = self._algorithm.values(

@@ -1,1 +1,1 @@
-"""Compiled functions and their cache, devices, and torch when it is needed."""
+"""Compiled functions and their cache, devices, and lazy import of torch."""

@@ -1,4 +1,4 @@
-"""Where the updates run: the CPU, with how many threads, or a CUDA device."""
+"""Device of the updates: the CPU, with a number of threads, or a CUDA device."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["DeviceError", "check_device", "prepare_device"]
 
 
 class DeviceError(ValueError):
-    """The device that a learner asks for is not there."""
+    """Raised if the device in the settings is not available."""
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have.
+    """Check that a device is available on this machine.
 
     Raises
     ------
     DeviceError
-        With one sentence that says what was looked for.
+        If it is not available.
     """
     if device == "cuda" and not torch.cuda.is_available():
         built = (
@@ -34,7 +34,7 @@ def check_device(device: str) -> None:
 
 
 def prepare_device(device: str, threads: int) -> None:
-    """Refuse a device that is not there, and limit the threads of the numerical libraries in this process."""
+    """Check that a device is available, and limit the threads of the numerical libraries in this process."""
     check_device(device)
     threadpool_limits(threads)
     lazy_torch.use_threads(threads)

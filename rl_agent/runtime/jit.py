@@ -1,4 +1,4 @@
-"""How elementwise passes are compiled, and where they are kept."""
+"""Compilation of numerical functions with numba, and their cache."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rl_agent.runtime import user_cache
 __all__ = ["FUSED", "cache_folder", "compiled"]
 
 FUSED = {"contract"}
-"""What a compiler may do to their arithmetic: fuse a product and a sum, nothing else.
+"""Allowed fast-math transformations: only fusing a product and a sum.
 
 A compiled loop runs in vectors, or number by number at its end and wherever its arrays lie close together in
-memory. With leave to reorder, the two differ in the last bit, and a training takes one of two courses by chance.
+memory. If reordering were allowed, the two would differ in the last bit, and trainings would not be reproducible.
 """
 
 
 @functools.cache
 def cache_folder() -> Path:
-    """Return a folder that changes with the sources: numba looks for changes in the file of a function alone."""
+    """Return a cache folder that depends on all sources, because numba checks only the file of a function itself."""
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(source.read_bytes())
@@ -31,6 +31,6 @@ def cache_folder() -> Path:
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a pass, with further options; nobody calls it from C, and a wrapper for that takes time."""
+    """Return a decorator that compiles a function with numba options, without the C wrapper, which takes time."""
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     return lambda function: user_cache.cached(function, cache_folder(), **options)

@@ -1,8 +1,8 @@
-"""torch, imported when something of it is first used: gradients that are written out never do.
+"""torch, imported on first use; training with analytic gradients never imports it.
 
     from rl_agent.runtime.lazy_torch import torch
 
-takes no time, where ``import torch`` takes two seconds of processor time, more than all else that a run imports.
+takes no time, whereas ``import torch`` takes two seconds of processor time, more than all other imports of a run.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["torch", "use_threads"]
 
 
 class _Torch:
-    """Stands for the module; what was looked up once is kept."""
+    """Proxy of the module that caches looked-up attributes."""
 
     threads = 0
-    """That torch is to use from its import on; its own choice if 0."""
+    """Number of threads to set when torch is imported; 0 keeps torch's default."""
 
     def __getattr__(self, name: str) -> Any:
         is_new = "torch" not in sys.modules
@@ -37,7 +37,7 @@ else:
 
 
 def use_threads(threads: int) -> None:
-    """Let torch use so many threads, now or when it is imported."""
+    """Set the number of torch threads, now or when it is imported."""
     _Torch.threads = threads
     if "torch" in sys.modules:
         torch.set_num_threads(threads)

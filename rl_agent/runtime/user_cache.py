@@ -1,6 +1,6 @@
-"""Where what was computed once is kept, for its owner alone, and compiled functions whose damage is noticed.
+"""Private cache folder of the user, and a numba cache of compiled functions with checksums.
 
-flowsim and rl_agent have this file in the same words, because neither imports the other; a test compares the two.
+flowsim and rl_agent have identical copies of this file, because neither imports the other; a test compares them.
 """
 
 from __future__ import annotations
@@ -24,36 +24,37 @@ import platformdirs
 __all__ = ["COMPILED", "KEPT", "cache_folder", "cached", "settle"]
 
 KEPT = ("FLOWSIM_CACHE",)
-"""Environment variables that say where the cache is, the first one first."""
+"""Environment variables for the location of the cache, in order of precedence."""
 COMPILED = ("NUMBA_CACHE_DIR", *KEPT)
-"""Those for compiled functions."""
+"""Environment variables for the location of compiled functions."""
 
 _OTHERS_WRITE = 0o022
 
 
 def settle() -> None:
-    """Find out where the caches are, so that processes that are started now share what is used for the usual place."""
+    """Determine the cache folders, so that processes started from now on share a substitute for an unusable cache."""
     for variables in (COMPILED, KEPT):
         _base(variables)
 
 
 def cache_folder(part: str, variables: tuple[str, ...] = KEPT) -> Path:
-    """Return a folder of the cache that can be written to, and by nobody but its owner.
+    """Return a folder of the cache that is writable by its owner only.
 
-    Where the cache cannot be used, it is in a folder of this process and those that it starts, which goes with it; that
-    is said once. What others could write to is removed: compiled functions are code.
+    If the cache cannot be used, the folder is in a temporary folder of this process and its child processes, which is
+    removed at exit; a message says so once. A folder that others could write to is deleted first, because compiled
+    functions are code.
 
     Parameters
     ----------
     part
         Path within the cache.
     variables
-        As :data:`KEPT`.
+        Environment variables for the location, such as :data:`KEPT`.
 
     Raises
     ------
     OSError
-        When there is no temporary folder either; the sentence names FLOWSIM_CACHE.
+        If there is no temporary folder either; the message names FLOWSIM_CACHE.
     """
     folder = _base(variables)
     for name in Path(part).parts:
@@ -68,16 +69,14 @@ def cache_folder(part: str, variables: tuple[str, ...] = KEPT) -> Path:
 
 
 def _base(variables: tuple[str, ...]) -> Path:
-    """Return the folder of the whole cache, which can be written to; others may, too, but not in its parts."""
+    """Return the root folder of the cache, which is writable; others may write to it, but not to its subfolders."""
     chosen = next(filter(None, map(os.environ.get, variables)), None)
     base = Path(
         os.path.abspath(os.path.expanduser(chosen or platformdirs.user_cache_dir("flowsim")))
     )
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(
-            dir=base
-        ):  # the mode does not tell of a file system that only reads
+        with tempfile.TemporaryFile(dir=base):  # the mode does not show a read-only file system
             pass
     except OSError as error:
         return _instead_of(base, error, variables)
@@ -85,7 +84,7 @@ def _base(variables: tuple[str, ...]) -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder of mode 0700, or make sure that it is one of this user that nobody else could write to."""
+    """Create a folder of mode 0700, or check that it belongs to this user and is not writable by others."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
         return
@@ -100,7 +99,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _instead_of(folder: Path, error: OSError, variables: tuple[str, ...]) -> Path:
-    """Return a folder of this process instead of one that cannot be used, and say so."""
+    """Return a temporary folder of this process instead of an unusable one, and print a message."""
     try:
         instead = tempfile.mkdtemp(prefix="flowsim-")
     except OSError:
@@ -110,7 +109,7 @@ def _instead_of(folder: Path, error: OSError, variables: tuple[str, ...]) -> Pat
             "FLOWSIM_CACHE=FOLDER names another place",
             str(folder),
         ) from error
-    # that which named the folder, or the one that names one from here on
+    # the variable that named the folder, or else the last one
     os.environ[next(filter(os.environ.get, variables), variables[-1])] = instead
     atexit.register(_remove, instead, os.getpid())
     print(
@@ -123,13 +122,13 @@ def _instead_of(folder: Path, error: OSError, variables: tuple[str, ...]) -> Pat
 
 
 def _remove(folder: str, process: int) -> None:
-    """Remove a folder, but not in a fork of the process that made it."""
+    """Remove a folder, but not in a fork of the process that created it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def cached(function: Callable[..., Any], folder: Path, **options: Any) -> Any:
-    """Compile a function that Python calls, with numba's options, and keep it in a folder."""
+    """Compile a function with numba options, and cache it in a folder."""
     import numba
 
     compiled = numba.njit(**options)(function)
@@ -148,11 +147,11 @@ def cached(function: Callable[..., Any], folder: Path, **options: Any) -> Any:
 
 @functools.cache
 def _checked_file() -> Any:
-    """Return the class that does so; numba is imported late, because a command needs the folder before that."""
+    """Return the class of the cache files; numba is imported late, because commands need the folder before."""
     from numba.core import caching
 
     class CheckedFile(caching.IndexDataCacheFile):
-        """numba's file of compiled functions with a checksum; what is damaged is as if it were not there."""
+        """numba's cache file with a checksum; a damaged file is treated as missing."""
 
         def _dump(self, obj: Any) -> bytes:
             content: bytes = super()._dump(obj)
@@ -173,19 +172,19 @@ def _checked_file() -> Any:
             return _checked(Path(self._data_path(name)))
 
         def save(self, key: Any, data: Any) -> None:
-            with suppress(OSError):  # on a full disk the function serves this process
+            with suppress(OSError):  # on a full disk the function is used without caching
                 super().save(key, data)
 
     return CheckedFile
 
 
 def _checked(path: Path) -> Any:
-    """Read what was written with a checksum.
+    """Read a file written with a checksum.
 
     Raises
     ------
     OSError
-        When it is not there, or not what was written.
+        If the file is missing or damaged.
     """
     content = path.read_bytes()
     if zlib.crc32(content[4:]).to_bytes(4, "little") != content[:4]:

@@ -1,1 +1,1 @@
-"""Checkpoint files, the state of a learner in them, and policies as ONNX files."""
+"""Checkpoint files, saving and loading of learners, and export of policies to ONNX."""

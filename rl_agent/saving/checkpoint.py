@@ -1,9 +1,9 @@
-"""Checkpoint files: one NumPy archive of arrays and JSON, written whole or not at all.
+"""Checkpoint files: one NumPy archive of arrays and JSON, written atomically.
 
-The archive is an uncompressed zip, whose members carry CRC-32 sums that are verified on reading; no
-pickle is written or read. Writing goes to a temporary file beside the target, which is flushed to
-the disk and then renamed: the old checkpoint stays until the new one is complete. Its mode is 0600: what stands in
-the notes, such as the numbers of a service's sessions, may be nobody else's business.
+The archive is an uncompressed zip, whose members have CRC-32 checksums that are verified on reading; no
+pickle is written or read. A checkpoint is written to a temporary file in the same folder, which is flushed to
+the disk and then renamed: the old checkpoint remains until the new one is complete. Its mode is 0600, because the
+notes may be confidential, such as the numbers of a service's sessions.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class CheckpointError(Exception):
-    """A checkpoint is damaged, or not one of ours."""
+    """Raised if a checkpoint is damaged, or a file is not a checkpoint of this package."""
 
 
 def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
-    """Write ``arrays`` and the JSON-able ``meta`` to ``path``, replacing an older file only when complete.
+    """Write ``arrays`` and the JSON-serialisable ``meta`` to ``path``, replacing an older file only when complete.
 
     Raises
     ------
     OSError
-        If the disk is full or the folder cannot be written; the older file is then untouched and
-        nothing else is left behind.
+        If the disk is full or the folder cannot be written; the older file is then unchanged and
+        no temporary file remains.
     """
     path = Path(path)
     text = json.dumps({"format": FORMAT, "version": VERSION, **meta})
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        # what a kill left behind, or a link that somebody put there
+        # left behind by a killed process, or a link placed there by someone else
         temporary.unlink(missing_ok=True)
         with open(temporary, "xb", opener=_private_opener) as file:
             np.savez(
@@ -71,9 +71,9 @@ def read_checkpoint(
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     CheckpointError
-        If the file is truncated, damaged, of another kind or of another version.
+        If the file is truncated, damaged, not a checkpoint, or of another version.
     """
     path = Path(path)
     try:
@@ -90,18 +90,18 @@ def read_checkpoint(
             }, meta
     except (CheckpointError, OSError):
         raise
-    except Exception as error:  # zipfile and NumPy have many for a flipped bit
+    except Exception as error:  # zipfile and NumPy raise many kinds for a flipped bit
         raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
 
 
 @contextmanager
 def made_from(path: Path) -> Iterator[None]:
-    """Make a learner or a policy from what a checkpoint holds, all of which is whole but may not fit together.
+    """Convert errors of creating a learner or policy from an intact checkpoint with inconsistent contents.
 
     Raises
     ------
     CheckpointError
-        When it does not.
+        If the contents are inconsistent.
     """
     try:
         yield
@@ -126,7 +126,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name} is compressed")
     with archive.open(entry) as file:
         _check_size(name, file, entry.file_size)
-    # reading to the end is what makes zipfile compare the CRC
+    # zipfile checks the CRC only when reading to the end
     with archive.open(entry) as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
         if file.read():
@@ -135,12 +135,12 @@ def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
 
 
 def _check_size(name: str, file: IO[bytes], size: int) -> None:
-    """Refuse an array that says that it is larger than what is there, before memory is taken for it.
+    """Check the size in an array's header against its data, before memory is allocated for it.
 
     Raises
     ------
     ValueError
-        When it does.
+        If the header claims more data than there is.
     """
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -149,7 +149,7 @@ def _check_size(name: str, file: IO[bytes], size: int) -> None:
     shape, _, dtype = read_header[np.lib.format.read_magic(file)](file)
     needed = math.prod(shape) * dtype.itemsize
     if needed > size:
-        raise ValueError(f"{name} says that it has {needed} bytes, {size} are there")
+        raise ValueError(f"{name} needs {needed} bytes, but there are {size}")
 
 
 def _check_version(path: Path, meta: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ def _private_opener(name: str, flags: int) -> int:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the renaming itself durable (POSIX keeps it in the folder)."""
+    """Flush a folder to the disk, which makes a renaming durable (POSIX stores it in the folder)."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The state of a learner: its parts, made from settings, and how a learner goes on from a checkpoint to the bit."""
+"""State of a learner: its components, created from the settings, and checkpoints that continue bit for bit."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ __all__ = ["LearnerState"]
 F32 = npt.NDArray[np.float32]
 
 COUNTERS_IN_FILES = {"iteration_end": "learned_serial"}
-"""What checkpoints call these."""
+"""Names of these counters in checkpoints."""
 
 
 class LearnerState:
-    """The parts of a learner, what they report, and their checkpoint; parameters as of ``Learner``.
+    """Components of a learner, their statistics, and their checkpoint; parameters as in ``Learner``.
 
     Attributes
     ----------
     algorithm, average, handed_out
-        Networks and their update; the average of the weights that act, if one is kept; and weights of an earlier policy
+        Networks and their update; the average of the policy's weights, if used; and weights of an earlier policy
         that are handed out instead, if any.
     memory, sampler, refer, performance
-        The replay memory, what samples from it, remember-and-forget, and the change of the returns for the sampler.
+        The replay memory, its sampler, Remember-and-Forget, and the change of the returns for the sampler.
     state_scale, reward_scale, action_map
-        Scales of states and rewards, and what maps raw actions to the task's units.
+        Scales of states and rewards, and the map from raw actions to the task's units.
     collector, values
-        Open episodes and how agents act in them; V of what is open or stored.
+        Open episodes and acting; estimates of V for open and stored episodes.
     schedule, counters
-        What is due when, and what has happened so far.
+        Schedule of the updates, and the counters on which it depends.
     rng
-        Of what is sampled from the memory.
+        Random generator of the sampling from the memory.
     """
 
     def __init__(
@@ -96,26 +96,26 @@ class LearnerState:
 
     @property
     def environment_steps(self) -> int:
-        """Environment steps t: actions whose outcome has arrived, over all agents."""
+        """Environment steps t: actions whose outcome was received, over all agents."""
         return self.counters.received
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps k."""
+        """Number of gradient steps k."""
         return self.counters.gradient_steps
 
     @property
     def episodes(self) -> int:
-        """Completed episodes."""
+        """Number of completed episodes."""
         return self.counters.episodes
 
     @property
     def gamma(self) -> float:
-        """Present discount factor: the only one that anything learns with."""
+        """Current discount factor, used by all components."""
         return self.config.discount(self.counters.received)
 
     def statistics(self) -> dict[str, float]:
-        """Statistics since the last call (section 6 of the algorithm notes); see ``rl_agent.rollout.statistics``."""
+        """Return statistics since the last call (section 6 of the algorithm notes); see ``rollout/statistics.py``."""
         step, storage = self.counters.received, self.memory.storage
         share = self.sampler.effective_share(storage)
         return self._statistics.take() | {
@@ -135,17 +135,17 @@ class LearnerState:
         }
 
     def finished_episodes(self) -> list[EpisodeRecord]:
-        """Episodes completed since the last call, in order."""
+        """Return the episodes completed since the last call, in order."""
         return self._statistics.take_episodes()
 
     def episodes_under_way(self) -> list[EpisodeRecord]:
-        """Episodes of at least one step that have not ended, as they are now."""
+        """Return records of the open episodes of at least one step."""
         return self.collector.open_episodes.records(self.agents_per_env, self.counters.received)
 
     def policy(self) -> Policy:
-        """Take a snapshot of the current policy, or its average where one is kept: independent of further learning.
+        """Return a copy of the current policy, or of its average if one is kept.
 
-        Where :meth:`hand_out` was told of an earlier one, it is that one until the next gradient step.
+        After a call of :meth:`hand_out` it is the given earlier policy, until the next gradient step.
         """
         weights = self.average.weights if self.average else self.algorithm.acting_weights
         if self.handed_out is not None:
@@ -154,36 +154,36 @@ class LearnerState:
         return Policy(self.config, self.sizes, weights.copy(), *scale, self.action_map)
 
     def hand_out(self, weights: F32 | None) -> None:
-        """Give the weights of an earlier policy of this learner as its own, until the next gradient step; None: not."""
+        """Make :meth:`policy` return these weights of an earlier policy until the next gradient step; None: undo."""
         self.handed_out = None if weights is None else weights.copy()
 
     def save(self, path: Path) -> None:
-        """Write everything needed to go on to the bit into one file.
+        """Write a checkpoint from which training continues bit for bit.
 
         Raises
         ------
         OSError
-            If it cannot be written; an older file at ``path`` is then untouched.
+            If the file cannot be written; an existing file at ``path`` is then unchanged.
         """
         write_checkpoint(path, *self.contents())
 
     @classmethod
     def load(cls, path: Path, device: str | None = None) -> Self:
-        """Read a learner that goes on exactly where ``save`` left it.
+        """Read a learner that continues exactly from where ``save`` was called.
 
         Parameters
         ----------
         path
             The checkpoint.
         device
-            Go on there instead of where it was; round-off then differs.
+            Device to use instead of the one in the checkpoint; round-off then differs.
 
         Raises
         ------
         FileNotFoundError
-            If there is no such file.
+            If the file does not exist.
         CheckpointError
-            If it is damaged or not a checkpoint.
+            If the file is damaged or not a checkpoint.
         DeviceError
             If this machine does not have the device.
         """
@@ -200,14 +200,14 @@ class LearnerState:
 
     @property
     def generators(self) -> tuple[np.random.Generator, np.random.Generator]:
-        """Random generators: of the exploration, and of what is sampled from the memory."""
+        """Random generators of the exploration and of the sampling from the memory."""
         return self.collector.behaviour.rng, self.rng
 
     def contents(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything needed to go on: arrays, and what is fit for JSON."""
+        """Return the contents of a checkpoint: arrays, and JSON-serialisable data."""
         memory, memory_counters = self.memory.state()
         arrays: Arrays = {f"memory/{name}": array for name, array in memory.items()}
-        # the name that open episodes have had in every checkpoint so far
+        # existing checkpoints have this name for open episodes
         open_episodes = self.collector.open_episodes.save()
         arrays |= {f"running/{name}": array for name, array in open_episodes.items()}
         arrays |= {f"sampler/{name}": array for name, array in self.sampler.save().items()}
@@ -242,7 +242,7 @@ class LearnerState:
         return arrays, meta
 
     def _restore(self, arrays: Arrays, meta: dict[str, Any]) -> None:
-        """Bring a fresh learner with the same settings and spaces to where the checkpoint was written."""
+        """Restore a checkpoint into a new learner with the same settings and spaces."""
         part = lambda of: {n.removeprefix(of): a for n, a in arrays.items() if n.startswith(of)}  # noqa: E731
         self.algorithm.restore(part("algorithm/"), meta["algorithm"])
         if self.average:
@@ -254,7 +254,7 @@ class LearnerState:
         self.state_scale.frozen = meta["frozen"]
         vars(self.reward_scale).update(meta["reward_scale"])
         self.refer.beta = meta["beta"]
-        # checkpoints from before it was looked at have none
+        # older checkpoints do not have it
         vars(self.performance).update(meta.get("performance", {}))
         self.notes = meta["notes"]
         names = {in_files: name for name, in_files in COUNTERS_IN_FILES.items()}

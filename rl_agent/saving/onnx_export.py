@@ -1,10 +1,10 @@
-"""A policy as an ONNX file: one network that any runtime evaluates, without flowsim or torch.
+"""Export of a policy to ONNX: one network that any runtime can evaluate, without flowsim or torch.
 
-Inputs and outputs are named. ``observation`` (n, S) is unscaled, and ``action`` is what the task takes: (n, A) within
-its bounds, or the numbers of discrete actions, int64 (n,). It is the deterministic one: the mean of a Gaussian policy,
-the likeliest discrete action. A policy with a memory (an LSTM, a stack of frames) has ``state`` and ``next_state``,
-shape (n, state size); zeros begin an episode. Of N agents in an environment they are (n, N, S), (n, N, A) and
-(n, N, state size).
+Inputs and outputs are named. ``observation`` (n, S) is unscaled, and ``action`` is in the task's units: (n, A) within
+its bounds, or the numbers of discrete actions, int64 (n,). It is deterministic: the mean of a Gaussian policy, or the
+most likely discrete action. A policy with a state (an LSTM, a stack of frames) has ``state`` and ``next_state``,
+shape (n, state size); an episode begins with zeros. With N agents per environment the shapes are (n, N, S), (n, N, A)
+and (n, N, state size).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["export_onnx", "largest_difference"]
 F32 = npt.NDArray[np.float32]
 
 STEPS_COMPARED = 8
-"""Steps of an episode over which a file is compared with its policy."""
+"""Number of steps over which a file is compared with its policy."""
 
 
 def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None) -> None:
@@ -42,11 +42,11 @@ def export_onnx(policy: Policy, path: Path, notes: dict[str, Any] | None = None)
     Parameters
     ----------
     policy
-        What to write.
+        The policy.
     path
         The file.
     notes
-        What its metadata shall say besides the sizes and bounds, by name; values are written as JSON.
+        Additional metadata by name; values other than strings are written as JSON.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _module(policy: Policy) -> Any:
     action_map, sizes = policy.action_map, policy.sizes
 
     class Deterministic(torch.nn.Module):
-        """From observations, and states if there are any, to actions and the next states."""
+        """Maps observations, and states if there are any, to actions and next states."""
 
         weights: torch.Tensor
         mean: torch.Tensor
@@ -157,7 +157,7 @@ def _module(policy: Policy) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the exporter says of its own progress."""
+    """Silence the exporter's progress messages."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -171,23 +171,23 @@ def _quiet() -> Iterator[None]:
 def largest_difference(policy: Policy, path: Path, environments: int = 5) -> float:
     """Evaluate a file with ONNX Runtime on random observations, and compare it with the policy.
 
-    Observations are sampled from the distribution that the policy was standardized for, over several steps, so that the
-    memory of a recurrent policy takes part.
+    Observations are sampled from the distribution used to standardise the policy's inputs, over several steps, so that
+    the state of a recurrent policy is tested.
 
     Parameters
     ----------
     policy
-        What the file was written from.
+        The exported policy.
     path
         The file.
     environments
-        Rows at once.
+        Number of rows evaluated at once.
 
     Returns
     -------
     float
-        The largest difference between actions, in units of the range of each action; of discrete actions the share of
-        the rows that differ.
+        Largest difference between actions, in units of the range of each action; for discrete actions, the fraction of
+        rows that differ.
 
     Raises
     ------

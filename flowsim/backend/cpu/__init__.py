@@ -1,9 +1,9 @@
 """The CPU backend: numba sweeps of :mod:`flowsim.kernels.cell` over NumPy arrays.
 
-Every sweep is a compiled function of one simulation. A sequence of them is recorded once and then repeated by a
-compiled loop that does not need Python's lock, so that threads take whole simulations of a batch side by side; a single
-simulation is shared among them, block by block of its rows. A simulation in a batch equals the same simulation alone to
-the bit, on any number of threads.
+Every sweep is a compiled function of one simulation. A sequence of sweeps is recorded once and then repeated by a
+compiled loop that does not need Python's lock, so that threads process whole simulations of a batch in parallel; a
+single simulation is shared among threads in blocks of its rows. A simulation in a batch equals the same simulation
+alone bit for bit, on any number of threads.
 """
 
 from flowsim.backend.cpu.bodies import bend, cover, sense

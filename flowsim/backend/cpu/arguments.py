@@ -1,7 +1,7 @@
-"""Arguments of compiled functions as a row of 64-bit words, so that all functions are called alike.
+"""Packing of the arguments of compiled functions into 64-bit words, so that all functions have the same signature.
 
-An array is its address, its shape and its strides; a tuple, with or without names, what its members are; a number is
-itself, and ``None`` nothing.
+An array becomes its address, its shape and its strides; a tuple, named or not, the words of its members; a number one
+word, and ``None`` nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numba.core import types
 from numba.np import arrayobj
 from numpy.typing import NDArray
 
-# typed as what it makes: something that is called without the typing context
+# Any, because what it returns is called without the typing context
 intrinsic: Any = extending.intrinsic
 
 
 def packed(arguments: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return the words of arguments; whoever uses them keeps the arrays alive."""
+    """Return the words of arguments; the caller must keep the arrays alive."""
     return np.array(list(_words(arguments)), np.int64)
 
 
@@ -41,7 +41,7 @@ def _words(argument: Any) -> Iterator[int]:
 
 
 def unpacking(kinds: tuple[types.Type, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what compiled code calls with the address of words to get the arguments, of these types, back."""
+    """Return a function for compiled code that gets arguments of these types back from the address of their words."""
 
     @intrinsic
     def unpacked(typing_context: Any, address: Any) -> Any:
@@ -55,7 +55,7 @@ def unpacking(kinds: tuple[types.Type, ...]) -> Callable[[Any], tuple[Any, ...]]
 
 
 def _loaded(builder: Any, start: Any) -> Iterator[Any]:
-    """Load one word after the other."""
+    """Load the words one after the other."""
     at = 0
     while True:
         yield builder.load(builder.gep(start, [ir.Constant(ir.IntType(64), at)]))

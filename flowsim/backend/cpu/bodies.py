@@ -1,4 +1,4 @@
-"""Sweeps over bodies beside the penalty: midlines that bend, what bodies cover, sensors."""
+"""Sweeps over bodies other than the penalty: bending midlines, solid fractions of cells, sensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = Any
 
 @sweep
 def bend(task: Task, bodies: Bodies, clock: Clock, moves: bool) -> None:
-    """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
+    """Bend the midlines to the end of the step, or to the current time without ``moves``."""
     n, table = task.b, bodies.table
     time, dt = clock.columns[n, TIME], clock.columns[n, DT] if moves else 0.0
     for k in range(len(table.nodes)):
@@ -34,7 +34,7 @@ def bend(task: Task, bodies: Bodies, clock: Clock, moves: bool) -> None:
 
 @sweep
 def cover(task: Task, chi: Array, bodies: Bodies, box: Box) -> None:
-    """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
+    """Write the fraction of each cell that lies inside any body to chi (B, nx, ny)."""
     table, state, h, sides = bodies.table, bodies.state, box.h, box.sides
     nx, ny = chi.shape[1], chi.shape[2]
     n = task.b
@@ -54,7 +54,7 @@ def cover(task: Task, chi: Array, bodies: Bodies, box: Box) -> None:
 
 @sweep
 def sense(task: Task, fields: Fields, bodies: Bodies, sensors: Sensors, box: Box) -> None:
-    """Note the velocity of the flow at the sensors."""
+    """Store the velocity of the flow at the sensors."""
     u, v, h, sides = fields.u, fields.v, box.h, box.sides
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     n = task.b

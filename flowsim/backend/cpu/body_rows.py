@@ -1,4 +1,4 @@
-"""What is done to the rows of a velocity in the window of a body: moments, penalty, deformation."""
+"""Operations on the rows of a velocity in the window of a body: moments, penalty, deformation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def note_moments(
 ) -> None:
     """Write the sums of w, w r, w r^2, w f, w r f over rows, r being the lever arm of f about the centre of mass.
 
-    f is u (``along_x``) or v, and ``sums`` (rows, ...) those of the rows of ``place``.
+    f is u (``along_x``) or v, and ``sums`` (rows, ...) has the rows of ``place``.
     """
     _, _, xc, yc, (i0, i1, j0, j1) = place.where
     centre, first_column = (yc, 0) if along_x else (xc, MOMENTS)
@@ -70,7 +70,7 @@ def total_moments(sums: Array, first: int, rows: int, h: float) -> Any:
 
 @row_loop
 def _impose_on_row(values: Array, shares: Array, n: int, target: float, growth: float) -> None:
-    """Penalise a row towards a target that grows along it."""
+    """Penalise a row towards a target that grows linearly along it."""
     real = values.dtype.type
     for j in range(n):
         values[j] += shares[j] * (real(target + growth * j) - values[j])
@@ -105,7 +105,7 @@ def deform(
     bodies: Any,
     h: float,
 ) -> None:
-    """Take the velocity of deformation off f under a body, so that what is left there is to move as a rigid body."""
+    """Subtract the deformation velocity from f under a body, so that the rest is to move as a rigid body."""
     if midlines is None:
         return
     x, y, _, _, (i0, i1, j0, j1) = place.where
@@ -135,9 +135,9 @@ def restore(
     motion: tuple[float, float],
     work: Array,
 ) -> None:
-    """Penalise f towards base + turn r, which is ``motion``, undo :func:`deform`, and write the work of that by rows.
+    """Penalise f towards base + turn r, given as ``motion``, undo :func:`deform`, and write the work of that per row.
 
-    Without the area of a cell.
+    The work is not multiplied by the area of a cell.
     """
     base, turn = motion
     _, _, xc, yc, (i0, i1, j0, j1) = place.where

@@ -1,4 +1,4 @@
-"""How the sweeps are compiled and called."""
+"""Compilation and calls of the sweeps."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from flowsim.backend.cpu.object_code import Need, address
 from flowsim.backend.jit_cache import OPTIONS
 
 ENCLOSED = OPTIONS | {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-"""Options of what only other compiled functions call."""
+"""Options of functions that only other compiled functions call."""
 ENTRY = types.void(*[types.int64] * 4, types.voidptr)
-"""How every sweep is called: with the numbers of a :class:`Task` and the address of its arguments."""
+"""Signature of every sweep: the numbers of a :class:`Task` and the address of its arguments."""
 
 
 class Task(NamedTuple):
-    """What a call of a sweep is to do: which simulation, which of how many blocks of its rows, and by which worker.
+    """The work of one call of a sweep: simulation, block of its rows, number of blocks, and worker.
 
-    Workers have numbers from zero on; no two work at the same time with the same number, so that each has room of its
-    own.
+    Workers are numbered from zero; no two work at the same time with the same number, so that each has its own work
+    arrays.
     """
 
     b: int
@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A sweep with its arguments, but for the task.
+    """A sweep with its arguments, except for the task.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Call(NamedTuple):
     active : (B,) bool
         The simulations that take part.
     arguments : tuple
-        Kept, because only their addresses are among the words.
+        Kept alive, because the words only hold their addresses.
     words : (n,) int64
         See :mod:`flowsim.backend.cpu.arguments`.
     """
@@ -59,13 +59,13 @@ class Call(NamedTuple):
 
     @property
     def need(self) -> Need:
-        """What has to be compiled for it."""
+        """The function that has to be compiled for it."""
         return Need(
             self.sweep.__module__, self.sweep.name, tuple(map(numba.typeof, self.arguments))
         )
 
     def run(self, task: Task) -> None:
-        """Do a task of it."""
+        """Run one task of the call."""
         prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4, ctypes.c_void_p)
         prototype(address(self.need))(*task, self.words.ctypes.data)
 
@@ -74,7 +74,7 @@ class Sweep:
     """A function of a :class:`Task` and arguments, compiled for the types that it is called with.
 
     Called from Python with the flags of the simulations that take part instead of the task, it sweeps over each of them
-    in turn. Sweeps that are ``divided`` can have blocks of the rows of one simulation swept by several threads.
+    in turn. In sweeps that are ``divided``, several threads can take blocks of the rows of one simulation.
     """
 
     def __init__(self, function: Callable[..., None], divided: bool) -> None:
@@ -83,7 +83,7 @@ class Sweep:
         self._function = register_jitable(**ENCLOSED)(function)
 
     def __call__(self, active: NDArray[np.bool_], *arguments: Any) -> None:
-        """Sweep, or be recorded."""
+        """Run the sweep or, inside :func:`recording`, record the call."""
         call = Call(self, active, arguments, packed(arguments))
         if _recorded is not None:
             _recorded.append(call)
@@ -92,7 +92,7 @@ class Sweep:
                 call.run(Task(int(b), 0, 1, 0))
 
     def entry(self, kinds: tuple[types.Type, ...]) -> tuple[Callable[..., None], Any]:
-        """Return what is compiled for arguments of these types, and its signature."""
+        """Return the function to compile for arguments of these types, and its signature."""
         function, unpacked = self._function, unpacking(kinds)
 
         def enter(b: int, block: int, blocks: int, worker: int, words: Any) -> None:
@@ -106,7 +106,7 @@ _recorded: list[Call] | None = None
 
 @contextmanager
 def recording() -> Iterator[list[Call]]:
-    """Let sweeps do nothing but be recorded."""
+    """Record the calls of sweeps instead of running them."""
     global _recorded
     _recorded = []
     try:
@@ -116,7 +116,7 @@ def recording() -> Iterator[list[Call]]:
 
 
 def sweep(function: Callable[..., None]) -> Sweep:
-    """Compile a sweep over one simulation that a single thread does."""
+    """Compile a sweep over one simulation that is run by a single thread."""
     return Sweep(function, divided=False)
 
 
@@ -126,12 +126,12 @@ def divided(function: Callable[..., None]) -> Sweep:
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """Compile a part of a sweep, into each sweep that calls it; what Python needs of it, it does itself."""
+    """Compile a part of a sweep into each sweep that calls it; called from Python, it is not compiled."""
     return register_jitable(**OPTIONS, no_cfunc_wrapper=True)(function)
 
 
 def row_loop(function: Callable[..., Any]) -> Any:
-    """Compile a loop over a row by itself: as part of a sweep LLVM may not see that it can be one of vectors."""
+    """Compile a loop over a row by itself: as part of a sweep LLVM may not see that it can be vectorized."""
     return njit(**ENCLOSED)(function)
 
 

@@ -23,7 +23,7 @@ def _damp_row(values: Array, filtered: Array, loss: Any, gain: Any) -> None:
 
 @divided
 def damp(task: Task, clock: Clock, values: Array, filtered: Array, columns: Array) -> None:
-    """Draw a field to what its filter makes of it, and let that follow; both are padded fields (B, ...)."""
+    """Damp a field towards its filtered copy and update that; both are padded fields (B, ...)."""
     b = task.b
     real = values.dtype.type
     loss, gain = shares_of_step(columns[b], clock.columns[b, DT])

@@ -1,4 +1,4 @@
-"""Where arrays live and how sequences of sweeps run: in the memory of the host, a simulation a thread."""
+"""Memory and execution on the CPU: arrays of the host, and one thread per simulation."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Array = Any
 Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
 
 MARGIN = 512
-"""Bytes that are left free before and behind every array of the sweeps.
+"""Unused bytes before and behind every array of the sweeps.
 
-A compiled loop goes in vectors, or number by number where the row it writes lies too close to one that it reads: up to
-four vectors of 64 bytes. The two round differently: without a margin, a run depends on where the heap puts its arrays.
+A compiled loop is vectorized, unless the row it writes lies too close to one that it reads (up to four vectors of 64
+bytes). The two versions round differently: without a margin, a run would depend on where the heap puts its arrays.
 """
 CACHE_LINE = 64
-"""Bytes that every array of the sweeps starts at a multiple of: vectors of modes then lie in one line of the caches."""
+"""Alignment of every array of the sweeps in bytes, so that vectors of modes lie in one cache line."""
 
 
 class Device:
@@ -50,7 +50,7 @@ class Device:
     Raises
     ------
     ValueError
-        For a number of threads that cannot be had.
+        For a number of threads out of range.
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -61,7 +61,7 @@ class Device:
         self.threads, self._cells = threads, 1
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Return an array for the sweeps, from the start of a cache line on, with a :data:`MARGIN` on either side."""
+        """Return an array of zeros for the sweeps, aligned to a cache line, with a :data:`MARGIN` on either side."""
         dtype = np.dtype(dtype)
         size = math.prod(shape) * dtype.itemsize
         room = np.zeros(size + 2 * MARGIN + CACHE_LINE, np.uint8)
@@ -69,53 +69,53 @@ class Device:
         return room[first : first + size].view(dtype).reshape(shape)
 
     def array(self, values: NDArray[Any]) -> Array:
-        """Return values of the host as the sweeps can read them."""
+        """Return host values as an array that the sweeps can read."""
         return np.ascontiguousarray(values)
 
     def if_any(self, values: NDArray[Any]) -> Array | None:
-        """Return values of the host, or None instead of an empty array: what needs them is not compiled then."""
+        """Return host values, or None instead of an empty array, so that the code that needs them is not compiled."""
         return self.array(values) if values.size else None
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        """Return an array of the sweeps as one of the host."""
+        """Return an array of the sweeps as a NumPy array."""
         return np.asarray(array)
 
     def state(self, layout: Layout) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
-        """Return small arrays as the host sees them, and as the sweeps do: here the same ones."""
+        """Allocate small arrays; return the host's and the sweeps' views of them, which are the same here."""
         arrays = {name: self.zeros(shape, dtype) for name, (shape, dtype) in layout.items()}
         return arrays, arrays
 
     def send_state(self) -> None:
-        """Let the sweeps see what the host wrote to the small arrays."""
+        """Do nothing: host and sweeps share the small arrays."""
 
     def fetch_state(self) -> None:
-        """Let the host see what the sweeps wrote to the small arrays."""
+        """Do nothing: host and sweeps share the small arrays."""
 
     def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
-        """Note the size of a simulation; refuse one that the memory of the host can never hold.
+        """Note the size of a simulation, and raise an error if a batch exceeds the total memory of the host.
 
         How much of it is free is left to the operating system.
 
         Raises
         ------
         MemoryError
-            Naming what the bytes are for, how many are needed and how many there are.
+            If there is too little memory; the message says for what, how much is needed and how much there is.
         """
         self._cells = grid.nx * grid.ny
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if needed > there:
-            gib = min(needed, 2**999) / 2**30  # more is beyond what a float can be
+            gib = min(needed, 2**999) / 2**30  # a float cannot be larger
             raise MemoryError(
                 f"{batch} x {grid.nx} x {grid.ny} cells in {dtype} need {gib:.4g} GiB of memory, but this machine has "
                 f"{there / 2**30:.4g} GiB: take fewer simulations at once, or a coarser grid"
             )
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Array:
-        """Return room for the largest speed of each block."""
+        """Return the work array for the largest speed of each block."""
         return self.zeros((batch, BLOCKS_A_THREAD * self.threads), dtype)
 
     def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> Room:
-        """Return room for a few rows of each thread, and for what is found of the bodies."""
+        """Return the work arrays: a few rows for each thread, and the places and sums of the bodies."""
         bodies = batch if len(table.order) else 0
         return Room(
             rows=self.zeros((self.threads, 5, grid.ny + 16), dtype),
@@ -124,7 +124,7 @@ class Device:
         )
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
-        """Return room for what the far field needs, with points ``spacing`` cells apart."""
+        """Return the work arrays of the far field, with points ``spacing`` cells apart."""
         blocks = blocks_in(grid.nx, grid.ny, spacing) + DEPARTED
         points = points_along(max(grid.nx, grid.ny), spacing)
         room = FarField(
@@ -138,12 +138,12 @@ class Device:
         return room
 
     def beside(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """Call a function now: sweeps of a simulation come one after the other."""
+        """Call a function now: sweeps of a simulation run one after the other."""
         launch()
         return _nothing
 
     def prepare(self, sweeps: Callable[[], None]) -> None:
-        """Have compiled, before anything is computed, all that a sequence of sweeps calls."""
+        """Compile everything that a sequence of sweeps calls, before anything is computed."""
         with recording() as calls:
             sweeps()
         compile_ahead([call.need for call in calls] + [loop.need for loop in LOOPS])
@@ -155,7 +155,7 @@ class Device:
     def host_call(self, sweeps: Callable[[], None]) -> Program:
         """Return a function that calls sweeps with the same numbers each time.
 
-        They are recorded: to find out what to call takes longer than a small sweep.
+        The calls are recorded, because preparing a call takes longer than a small sweep.
         """
         return Program(sweeps, _nothing, self._cells, threads=1)
 
@@ -165,4 +165,4 @@ class Device:
 
 
 def _nothing() -> None:
-    """Wait for nothing."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""What the vorticity in the box induces on its sides: the far field of an unbounded flow."""
+"""Velocity that the vorticity in the box induces on its sides: the far field of an unbounded flow."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ Array = Any
 
 
 class FarField(NamedTuple):
-    """Room for what the far field is found from.
+    """Work arrays of the far field.
 
     Attributes
     ----------
     vortices
-        Blocks of vortices, shape (B, 7, blocks): middle, circulation, and the first and second moments. The last
+        Blocks of vortices, shape (B, 7, blocks): centre, circulation, and the first and second moments. The last
         :data:`~flowsim.kernels.far_field.DEPARTED` have left the box.
     excess
-        Of the circulation of all blocks over zero, shape (B,): what leaves the box in the next step balances it.
+        Total circulation of all blocks, shape (B,): what leaves the box in the next step balances it.
     sums
-        Of the corners of a block along x, shape (B, 3, ny), as precise as the velocity.
+        Sums over the corners of a block along x, shape (B, 3, ny), in the precision of the velocity.
     lacks
-        What the wakes lack that leave through the sides, shape (B, 4, 2).
+        Flux deficits of the wakes that leave through the sides, there and far behind them, shape (B, 4, 2).
     points
         Velocity normal to a side at the points along it, shape (B, points).
     """
@@ -59,7 +59,7 @@ class FarField(NamedTuple):
 
 @row_loop
 def _add_rows(sums: Array, u: Array, v: Array, first: int, last: int, h: float, xm: float) -> None:
-    """Write the sums of gamma, gamma x and gamma x^2 along x, per cell size, of the corners of a few rows."""
+    """Write the sums of gamma, gamma x and gamma x^2 along x, per cell size, over the corners of a few rows."""
     real = u.dtype.type
     gammas, firsts, seconds = sums[0], sums[1], sums[2]
     sums[:] = real(0.0)
@@ -68,7 +68,7 @@ def _add_rows(sums: Array, u: Array, v: Array, first: int, last: int, h: float, 
         x = real(i * h - xm)
         for j in range(
             len(gammas)
-        ):  # the first is no corner and nobody reads it, but whole vectors are faster
+        ):  # the first is not a corner and never read, but whole vectors are faster
             gamma = turn(west[j + G], east[j + G], along[j + G - 1], along[j + G])
             gammas[j] += gamma
             firsts[j] += gamma * x
@@ -79,7 +79,7 @@ def _add_rows(sums: Array, u: Array, v: Array, first: int, last: int, h: float, 
 def _gather(
     u: Array, v: Array, nx: int, ny: int, h: float, spacing: int, vortices: Array, sums: Array
 ) -> None:
-    """Write the multipoles of blocks of vorticity about their middles."""
+    """Write the multipoles of blocks of vorticity about their centres."""
     count = 0
     for row in range(blocks_along(nx, spacing)):
         first, last = block_range(row, nx, spacing)
@@ -124,7 +124,7 @@ def _induced(x: float, y: float, vortices: Array) -> tuple[float, float]:
 def _lack(
     u: Array, v: Array, nx: int, ny: int, h: float, side: int, stream: Array
 ) -> tuple[float, float]:
-    """Return what the wake lacks that leaves through a side: flux there, and far behind it."""
+    """Return the flux deficit of the wake that leaves through a side: there, and far behind it."""
     lack, kept = 0.0, 0.0
     for m in range(1, ny if normal_to_x(side) else nx):
         flux, momentum = lack_at(u, v, nx, ny, h, side, m, outward(stream, side))
@@ -165,11 +165,11 @@ def _induce(
 def far_field(
     task: Task, fields: Fields, clock: Clock, box: Box, moves: bool, spacing: int, room: FarField
 ) -> None:
-    """Give the ``far_field`` sides the normal velocity of the unbounded flow: the stream, and what vorticity induces.
+    """Set the normal velocity of the unbounded flow on the ``far_field`` sides: the stream plus the induced velocity.
 
-    Biot and Savart's law for the vorticity in the box and for what has left through ``outflow`` sides, in blocks as
-    multipoles up to the second order. It is found at points ``spacing`` cells apart, with a cubic between them. What
-    has left travels with the stream, unless the flow settles (not ``moves``).
+    It is induced, by Biot and Savart's law, by the vorticity in the box and by what has left through ``outflow`` sides,
+    in blocks as multipoles up to the second order, and computed at points ``spacing`` cells apart, with a cubic between
+    them. Vorticity that has left travels with the stream, unless the flow settles (not ``moves``).
     """
     u, v, sides, given = fields.u, fields.v, box.sides, box.given
     h, stream = box.h, box.stream

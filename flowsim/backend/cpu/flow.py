@@ -26,7 +26,7 @@ from flowsim.kernels.time import note_speed
 Array = Any
 
 
-# rows one by one: of an array of rows LLVM does not see that they lie apart, and makes no vectors
+# many arguments: LLVM does not see that the rows of one array do not overlap, and would not vectorize the loop
 @row_loop
 def flux_between_rows(
     out: Array, c0: Array, c1: Array, f: Array, i: int, j0: int, n: int, per_12: Any, nu_per_h: Any
@@ -48,7 +48,7 @@ def flux_along_row(
         out[j] = flux(HALF * (c0[j] + c1[j]), f[k - 2], f[k - 1], f[k], f[k + 1], per_12, nu_per_h)
 
 
-# rows one by one: of an array of rows LLVM does not see that they lie apart, and makes no vectors
+# many arguments: LLVM does not see that the rows of one array do not overlap, and would not vectorize the loop
 @row_loop
 def _advance_row(
     new: Array,
@@ -77,9 +77,9 @@ def _advance_row(
 
 @divided
 def predict(task: Task, fields: Fields, clock: Clock, box: Box, room: Room) -> None:
-    """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
+    """Write the velocity after advection, diffusion and the last pressure gradient to new_u, new_v.
 
-    The rates of the previous step make way for those of this one.
+    The rates of this step replace those of the previous one.
     """
     u, v, p, h, sides = fields.u, fields.v, fields.pressure, box.h, box.sides
     new_u, new_v, old_u, old_v = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
@@ -97,7 +97,7 @@ def predict(task: Task, fields: Fields, clock: Clock, box: Box, room: Room) -> N
     across = fluxes[4]
     start, stop = rows_of(task, 0, nx)
     k = start + G
-    # u flows through the cell centres, v through the corners; both fluxes are used by the rows on either side
+    # fluxes of u pass through cell centres, those of v through corners; both are used by the rows on either side
     flux_between_rows(fluxes[0], ub[k - 1, G:], ub[k, G:], ub, k, G, ny, per_12, nu_per_h)
     flux_between_rows(fluxes[2], ub[k, G - 1 :], ub[k, G:], vb, k, G, ny + 1, per_12, nu_per_h)
     for i in range(start, stop):
@@ -159,9 +159,9 @@ def divergence(task: Task, u: Array, v: Array, d: Array, sides: Array) -> None:
 
 @row_loop
 def fastest_cell(west: Array, east: Array, across: Array, last: Any, n: int) -> tuple[Any, Any]:
-    """Return the largest speed of the cells of a row and the sum of all, from u beside it and v along it.
+    """Return the largest speed of the cells of a row and the sum of all, from u on both sides and v along the row.
 
-    ``last`` is v at the end of the row: in a ring that of its beginning.
+    ``last`` is v at the end of the row, which in a periodic box is that at its beginning.
     """
     real = west.dtype.type
     fastest = cell_speed(west[n - 1 + G], east[n - 1 + G], across[n - 1 + G], last)
@@ -178,11 +178,11 @@ def fastest_cell(west: Array, east: Array, across: Array, last: Any, n: int) -> 
 def correct(
     task: Task, fields: Fields, clock: Clock, box: Box, keep_pressure: bool, speeds: Array
 ) -> None:
-    """Write the projected velocity to u, v, add phi to the pressure, and find the fastest cell of each block.
+    """Write the projected velocity to u, v, add phi to the pressure, and compute the largest speed of each block.
 
-    ``phi`` is dt/h times the change of p, which is left as it is without ``keep_pressure``. ``speeds`` (B, blocks)
+    ``phi`` is dt/h times the change of p, which does not change without ``keep_pressure``. ``speeds`` (B, blocks)
     receives infinity where a velocity is not finite. The last row of a block is left to :func:`find_speed`, because the
-    faces behind it may be another thread's.
+    faces behind it may belong to another thread.
     """
     u, v, new_u, new_v = fields.u, fields.v, fields.new_u, fields.new_v
     phi, p, sides = fields.phi, fields.pressure, box.sides
@@ -235,7 +235,7 @@ def correct(
 
 @sweep
 def find_speed(task: Task, fields: Fields, clock: Clock, box: Box, speeds: Array) -> None:
-    """Find the fastest cell from that of each block and the last rows of all, and who has blown up."""
+    """Find the largest speed from those of each block and the last rows of all, and note whether the flow blew up."""
     u, v, sides = fields.u, fields.v, box.sides
     b, nx, ny = task.b, u.shape[1] - 2 * G, u.shape[2] - 2 * G
     fastest, total = 0.0, 0.0
@@ -266,7 +266,7 @@ def copy_velocity(task: Task, fields: Fields) -> None:
 
 @sweep
 def sample(task: Task, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
-    """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
+    """Write the velocity at ``points`` (B, n, 2) to ``velocity`` (B, n, 2)."""
     b = task.b
     for m in range(points.shape[1]):
         velocity[b, m, 0], velocity[b, m, 1] = velocity_at(

@@ -37,7 +37,7 @@ def _push_row_by_field(new: Array, field: Array, step: Any) -> None:
 
 @inner
 def _mean(f: Array) -> float:
-    """Return the mean of u or v over the box, in the direction of which the box is a ring."""
+    """Return the mean of u or v over the box, which is periodic in the direction of that component."""
     nx, ny = f.shape[0] - 2 * G, f.shape[1] - 2 * G
     total = 0.0
     for i in range(nx):
@@ -47,7 +47,7 @@ def _mean(f: Array) -> float:
 
 @inner
 def _push(new: Array, force: float, fields: Array | None, b: int, dt: float) -> None:
-    """Add what a uniform force and a field of force, if there is one, do in a step of simulation b."""
+    """Add the effect of a uniform force and of a force field, if there is one, in a step of simulation b."""
     real = new.dtype.type
     nx, ny = new.shape[0] - 2 * G, new.shape[1] - 2 * G
     for i in range(G, G + nx + 1):
@@ -58,7 +58,7 @@ def _push(new: Array, force: float, fields: Array | None, b: int, dt: float) -> 
 
 @sweep
 def push(task: Task, fields: Fields, clock: Clock, forcing: Forcing) -> None:
-    """Let the force act on new_u and new_v, after it was found from the mean velocity where it is to hold that."""
+    """Add the effect of the force to new_u and new_v, after computing it where it holds the mean velocity."""
     b = task.b
     columns, dt = forcing.columns[b], clock.columns[b, DT]
     mean_x = _mean(fields.u[b]) if is_held(columns[TARGET_X]) else 0.0

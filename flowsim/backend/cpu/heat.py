@@ -1,4 +1,4 @@
-"""Sweeps over the temperature: ghost points, advection and diffusion, buoyancy, bodies that are held at one."""
+"""Sweeps over the temperature: ghost points, advection and diffusion, buoyancy, bodies with a given temperature."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fill_temperature(task: Task, fields: Fields, heat: Heat, clock: Clock, box: 
         fill_line(heat, flat, v, clock.columns, around, task.b, BOTTOM, m)
 
 
-# rows one by one: of an array of rows LLVM does not see that they lie apart, and makes no vectors
+# many arguments: LLVM does not see that the rows of one array do not overlap, and would not vectorize the loop
 @row_loop
 def _advance_row(
     new: Array,
@@ -66,7 +66,7 @@ def _advance_row(
 def _lift_row(
     new: Array, rate: Array, one: Array, other: Array, n: int, half: Any, level: Any, step: Any
 ) -> None:
-    """Let the buoyancy of the cells on either side of faces act on them, and count it to their rates."""
+    """Add the buoyancy of the cells on either side of faces to the velocity and to the rates of these."""
     for j in range(n):
         b = buoyancy(one[j], other[j], half, level)
         new[j] += step * b
@@ -77,7 +77,7 @@ def _lift_row(
 def advance_temperature(
     task: Task, fields: Fields, heat: Heat, clock: Clock, box: Box, room: Room
 ) -> None:
-    """Write to new_temperature what advection and diffusion make of the temperature."""
+    """Write the temperature after advection and diffusion to new_temperature."""
     temperature, b, h = heat.temperature, task.b, box.h
     real = temperature.dtype.type
     nx, ny = fields.pressure.shape[1], fields.pressure.shape[2]
@@ -102,7 +102,7 @@ def advance_temperature(
 
 @divided
 def lift(task: Task, fields: Fields, heat: Heat, clock: Clock, box: Box) -> None:
-    """Let buoyancy act on new_u and new_v, as a part of the rates that a multi-step method goes by."""
+    """Add buoyancy to new_u and new_v, and to the rates that a multi-step method uses."""
     b, t, sides = task.b, heat.temperature[task.b], box.sides
     real = heat.temperature.dtype.type
     nx, ny = fields.pressure.shape[1], fields.pressure.shape[2]
@@ -138,7 +138,7 @@ def _copy(source: Array, target: Array, n: int) -> None:
 
 @divided
 def keep_temperature(task: Task, heat: Heat) -> None:
-    """Let the temperature of the end of the step be that of the flow."""
+    """Copy new_temperature to the temperature of the flow."""
     nx, ny = heat.temperature.shape[1] - 2 * G, heat.temperature.shape[2] - 2 * G
     start, stop = rows_of(task, 0, nx)
     for k in range(start + G, stop + G):
@@ -149,7 +149,7 @@ def keep_temperature(task: Task, heat: Heat) -> None:
 def heat_bodies(
     task: Task, heat: Heat, bodies: Bodies, clock: Clock, box: Box, penalty: float
 ) -> None:
-    """Bring new_temperature under every body that has a temperature to that, implicitly."""
+    """Penalise new_temperature under every body with a given temperature towards that, implicitly."""
     n, table, h = task.b, bodies.table, box.h
     new, real = heat.new_temperature[n], heat.temperature.dtype.type
     nx, ny = new.shape[0] - 2 * G, new.shape[1] - 2 * G

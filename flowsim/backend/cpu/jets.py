@@ -1,4 +1,4 @@
-"""Sweeps over the windows of jets: what they do under the surface of their bodies, and where their fluid comes from."""
+"""Sweeps over the windows of jets: their velocity under the surface of their bodies, and the sources of their fluid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Array = Any
 def weigh_jets(
     jets: Any, place: Place, shares: Array, grip: Any, h: float, sides: Array
 ) -> tuple[float, float, float]:
-    """Return what the jets of a body add to the sums of w f and of the moments of w f, and note their momentum."""
+    """Return what the jets of a body add to the sums of w f and of the moments of w f, and store their momentum."""
     px, py, turn = 0.0, 0.0, 0.0
     if jets is None:
         return px, py, turn
@@ -126,7 +126,7 @@ def subtract_sources(task: Task, d: Array, bodies: Bodies, box: Box) -> None:
 
 @sweep
 def balance_jets(task: Task, fields: Fields, bodies: Bodies, box: Box) -> None:
-    """Let what jets blow in out through the sides, as :func:`update_sides` does with what else does not balance."""
+    """Let the net flow rate of jets out through the sides, as :func:`update_sides` does with other imbalances."""
     nx, ny = fields.new_u.shape[1] - 2 * G, fields.new_u.shape[2] - 2 * G
     new = fields.new_u.reshape(-1), fields.new_v.reshape(-1)
     net = -net_flow_rate(bodies.jets, task.b) / box.h

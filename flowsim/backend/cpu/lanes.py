@@ -1,8 +1,8 @@
 """Vectors of LANES numbers inside compiled code: the same operation on 16 rows or columns at once.
 
-LLVM gives up on loops that read and write as many places as the butterflies of an FFT do, because it cannot prove them
-apart. Here the vectors are a type of their own, so nothing is left to be proved. Every operation acts on each lane
-alone: what a lane computes does not depend on which lane it is, nor on the others.
+LLVM does not vectorize loops that read and write as many places as the butterflies of an FFT do, because it cannot
+prove that these do not overlap. Here the vectors are a type of their own, so that no proof is needed. Every operation
+acts on each lane separately: the result of a lane depends neither on its index nor on the other lanes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, models, register_model
 
 LANES = 16
-"""Numbers in a vector: one AVX-512 register of float32, several of a smaller machine's."""
+"""Numbers in a vector: one AVX-512 register of float32, several registers on smaller machines."""
 
-# typed as what it makes: something that is called without the typing context
+# Any, because what it returns is called without the typing context
 intrinsic: Any = extending.intrinsic
 
 
@@ -43,7 +43,7 @@ def _mask(elements: list[int]) -> ir.Constant:
 
 
 def _spread(builder: Any, kind: types.Type, value: Any) -> Any:
-    """Return a vector, made of a number where ``value`` is one."""
+    """Return ``value`` as a vector; a number is broadcast."""
     if isinstance(kind, Lanes):
         return value
     empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
@@ -193,7 +193,7 @@ def rows_to_lanes(
 ) -> Any:
     """Turn LANES entries of LANES rows into LANES vectors of the same entry of every row.
 
-    Row l starts ``pitch`` entries after row l - 1, the first at ``offset`` in ``source``; rows beyond number ``last``
+    Row l starts ``pitch`` entries after row l - 1, the first at ``offset`` in ``source``; rows after row ``last``
     repeat it. Vector k is number ``table[first + k]`` of ``buffer``.
     """
 

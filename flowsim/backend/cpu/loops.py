@@ -1,10 +1,10 @@
-"""The loops that call recorded sweeps, step after step, without the interpreter.
+"""Compiled loops that call recorded sweeps, step after step, without the interpreter.
 
 A program is a table of calls: the address of a sweep, the address of its arguments, and whether it is divided. One
 thread takes one simulation through all steps (:func:`run`). Several share a single large one: the leader (:func:`lead`)
-puts each divided sweep on a board, and it and the assistants (:func:`assist`) take its blocks of rows. Each begins with
-blocks of its own, which lie in its caches since the last sweep, and goes on with what others have not begun. So an
-assistant that has no core, or never comes, is waited for only while it has a block in hand.
+posts each divided sweep on a board, and it and the assistants (:func:`assist`) process its blocks of rows. Each begins
+with its own blocks, which are still in its caches since the last sweep, and continues with those that no other thread
+has begun. So an assistant that has no core, or never starts, only causes a wait while it is processing a block.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from flowsim.backend.cpu.compiling import inner
 from flowsim.backend.cpu.object_code import Need, address
 
 LINE = 8
-"""Numbers in a line of the caches: each place on a board has one of its own."""
+"""Numbers in a cache line: each entry of a board has its own line."""
 TICKET, FINISHED, TAKEN = 0, LINE, 2 * LINE
-"""Places on a board: the sweep that is on it, how many of its blocks are finished, and the last sweep for which block 0
-was taken, before that of the next block. A ticket is the number of a sweep, counted from 1, and that of its call."""
+"""Entries of a board: the sweep that is on it, how many of its blocks are finished, and from TAKEN on, for each block,
+the last sweep for which it was taken. A ticket is the number of a sweep, counted from 1, and that of its call."""
 CLOSED = 1 << 62
-"""The ticket that says that nothing will be put on the board any more."""
+"""The ticket of a closed board, on which nothing more will be posted."""
 BLOCKS_A_THREAD = 2
-"""In a simulation that threads share: a thread that is late leaves its share to the others."""
+"""Blocks per thread in a simulation that threads share, so that others can take over the blocks of a late thread."""
 SPINS, YIELDS, NAP = 2000, 2000, 50
-"""Looks at the board before another thread is let on the core, and before sleeping; microseconds of sleep."""
+"""Polls of the board before yielding the core, further polls before sleeping, and microseconds of sleep."""
 
-# typed as what they make: things that are called without the typing context
+# Any, because what they return is called without the typing context
 intrinsic: Any = extending.intrinsic
 _word: Any = ir.IntType(64)
 _yield: Any = types.ExternalFunction("sched_yield", types.int32())
@@ -59,7 +59,7 @@ def _call(
 
 @intrinsic
 def _load(typing_context: Any, board: Any, place: Any) -> Any:
-    """Look at the board, and see all that was written before what is there."""
+    """Read an entry of the board, with acquire ordering."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.load_atomic(builder.gep(args[0], [args[1]]), "acquire", 8)
@@ -69,7 +69,7 @@ def _load(typing_context: Any, board: Any, place: Any) -> Any:
 
 @intrinsic
 def _store(typing_context: Any, board: Any, place: Any, value: Any) -> Any:
-    """Write to the board, after all that was written before."""
+    """Write an entry of the board, with release ordering."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         builder.store_atomic(args[2], builder.gep(args[0], [args[1]]), "release", 8)
@@ -80,7 +80,7 @@ def _store(typing_context: Any, board: Any, place: Any, value: Any) -> Any:
 
 @intrinsic
 def _increment(typing_context: Any, board: Any, place: Any) -> Any:
-    """Add one to a number on the board, and return what it was."""
+    """Add one to an entry of the board, and return its previous value."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         one = ir.Constant(_word, 1)
@@ -91,7 +91,7 @@ def _increment(typing_context: Any, board: Any, place: Any) -> Any:
 
 @intrinsic
 def _take(typing_context: Any, board: Any, place: Any, number: Any) -> Any:
-    """Take a block for the sweep of a number, and return whether it was still to be had."""
+    """Take a block for the sweep of a number, and return whether it was still available."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         before = builder.sub(args[2], ir.Constant(_word, 1))
@@ -103,7 +103,7 @@ def _take(typing_context: Any, board: Any, place: Any, number: Any) -> Any:
 
 @inner
 def _wait(looks: int) -> None:
-    """Wait a little, the longer the more often there was nothing to see."""
+    """Wait a little, longer after more polls without success."""
     if looks > SPINS + YIELDS:
         _sleep(NAP)
     elif looks > SPINS:
@@ -112,7 +112,7 @@ def _wait(looks: int) -> None:
 
 @inner
 def _do_blocks(calls: Any, b: int, blocks: int, worker: int, board: Any, ticket: int) -> int:
-    """Sweep over the blocks that nobody has taken, those of the worker first; return how many there were."""
+    """Sweep over the blocks that no thread has taken, those of the worker first; return how many there were."""
     number, k, done = ticket >> 16, ticket & 0xFFFF, 0
     for i in range(blocks):
         block = (worker * BLOCKS_A_THREAD + i) % blocks
@@ -124,19 +124,19 @@ def _do_blocks(calls: Any, b: int, blocks: int, worker: int, board: Any, ticket:
 
 
 def empty_board(blocks: int) -> NDArray[np.int64]:
-    """Return a board for sweeps of so many blocks."""
+    """Return a board for sweeps of ``blocks`` blocks."""
     return np.zeros(TAKEN + LINE * blocks, np.int64)
 
 
 class Loop:
-    """A compiled function of whole numbers and addresses, which Python calls without holding its lock."""
+    """A compiled function of integers and addresses, which Python calls without holding its lock."""
 
     def __init__(self, function: Callable[..., int]) -> None:
         functools.update_wrapper(self, function)
         self.need = Need(self.__module__, function.__name__)
 
     def __call__(self, *arguments: int) -> int:
-        """Run, compiled."""
+        """Run the compiled function."""
         return int(self._compiled(*arguments))
 
     @functools.cached_property
@@ -145,7 +145,7 @@ class Loop:
         return ctypes.CFUNCTYPE(ctypes.c_int64, *numbers)(address(self.need))
 
     def entry(self, kinds: tuple[types.Type, ...]) -> tuple[Callable[..., int], Any]:
-        """Return what is compiled, and its signature."""
+        """Return the function to compile, and its signature."""
         function: Any = self.__wrapped__  # type: ignore[attr-defined]
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
         pointers = {
@@ -158,7 +158,7 @@ class Loop:
 
 @Loop
 def run(calls: Any, count: int, b: int, worker: int, most: int, running: Any) -> int:
-    """Take a simulation through at most so many steps, while its flag says so; return how many."""
+    """Take a simulation through at most ``most`` steps, while its flag is set; return how many."""
     table, flag = carray(calls, (count, 3)), carray(running, 1)
     steps = 0
     while steps < most and flag[0]:
@@ -170,7 +170,7 @@ def run(calls: Any, count: int, b: int, worker: int, most: int, running: Any) ->
 
 @Loop
 def lead(calls: Any, count: int, b: int, blocks: int, most: int, running: Any, board: Any) -> int:
-    """Do what :func:`run` does, with others, as worker 0; the board, which was empty, is closed at the end."""
+    """Do what :func:`run` does as worker 0, with assistants; the board must be empty, and is closed at the end."""
     table, flag = carray(calls, (count, 3)), carray(running, 1)
     steps, sweeps = 0, 0
     while steps < most and flag[0]:
@@ -194,7 +194,7 @@ def lead(calls: Any, count: int, b: int, blocks: int, most: int, running: Any, b
 
 @Loop
 def assist(calls: Any, count: int, b: int, blocks: int, worker: int, board: Any) -> int:
-    """Take blocks from the board until it is closed; return how many."""
+    """Process blocks from the board until it is closed; return how many."""
     table = carray(calls, (count, 3))
     done, looks, seen = 0, 0, 0
     ticket = _load(board, TICKET)

@@ -1,4 +1,4 @@
-"""Compiled functions as object code in a folder, from which other processes load them."""
+"""Cache of compiled functions as object code in a folder, from which other processes load them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CACHE_FOLDER = cache_folder()
 
 
 class Need(NamedTuple):
-    """A function that is called as C does, named ``name`` in ``module``, and the types it is compiled for.
+    """A function to compile with the calling convention of C: its module, its name, and the types it is compiled for.
 
-    What has that name returns, by its method ``entry(types)``, a function that numba can compile, and its signature.
+    The object of that name has a method ``entry(types)``, which returns a function that numba can compile, and its
+    signature.
     """
 
     module: str
@@ -31,37 +32,37 @@ class Need(NamedTuple):
 
     @property
     def file(self) -> Path:
-        """Where its object code is kept."""
+        """Path of its object code in the cache."""
         digest = hashlib.sha256(repr(self).encode() + _source(self.module)).hexdigest()[:16]
         return CACHE_FOLDER / f"{self.name}-{digest}.object"
 
     def is_kept(self) -> bool:
-        """Return whether it is there, undamaged."""
+        """Return whether its object code is in the cache, undamaged."""
         return _read(self.file) is not None
 
 
 @functools.cache
 def _source(module: str) -> bytes:
-    """Return the text of a module, which need not be among those that the name of the folder changes with."""
+    """Return the source of a module, which need not be among those that the name of the folder depends on."""
     return Path(str(importlib.import_module(module).__file__)).read_bytes()
 
 
 def keep(need: Need) -> bytes:
-    """Compile a function and keep it, if the disk can; return its symbol and its object code."""
+    """Compile a function and store it in the cache, if possible; return its symbol and its object code."""
     import numba
 
     function, signature = getattr(importlib.import_module(need.module), need.name).entry(need.types)
     compiled: Any = numba.cfunc(signature, **OPTIONS)(function)
     symbol, code = compiled._wrapper_name.encode(), compiled._library._get_compiled_object()
     content = symbol + b"\0" + code
-    with suppress(OSError):  # on a full disk the function serves this process
+    with suppress(OSError):  # if the disk is full, only this process has the function
         _write(need.file, zlib.crc32(content).to_bytes(4, "little") + content)
     return content
 
 
 @functools.cache
 def address(need: Need) -> int:
-    """Return where a function is in the memory of this process; it is compiled if it is not kept."""
+    """Return the address of a function in this process; it is compiled if it is not in the cache."""
     symbol, _, code = (_read(need.file) or keep(need)).partition(b"\0")
     engine = _engine(code)
     _engines.append(engine)
@@ -69,15 +70,15 @@ def address(need: Need) -> int:
 
 
 _engines: list[Any] = []
-"""They own the functions."""
+"""Engines own the memory of the functions, so they are kept."""
 
 
 def _engine(code: bytes) -> Any:
-    """Return an engine with nothing but this code: in one for all, functions would be bound to each other's parts."""
+    """Return an engine with only this code: in one engine for all, functions would be linked to each other's parts."""
     from numba.core.registry import cpu_target
     from numba.core.runtime import rtsys
 
-    # a process that compiles nothing has not told LLVM yet where numba's own functions are; the code calls some of them
+    # the code calls some of numba's own functions, which are not yet known to LLVM in a process that compiles nothing
     rtsys.initialize(cpu_target.target_context)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -89,7 +90,7 @@ def _engine(code: bytes) -> Any:
 
 
 def _read(file: Path) -> bytes | None:
-    """Return what was kept, or None where that is not there or damaged."""
+    """Return the content of a file of the cache, or None if it is missing or damaged."""
     try:
         content = file.read_bytes()
     except OSError:
@@ -99,7 +100,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write a file at once, so that no other process sees a part of it."""
+    """Write a file atomically, so that no other process sees a part of it."""
     with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as part:
         part.write(content)
     os.replace(part.name, file)

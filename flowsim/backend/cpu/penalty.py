@@ -1,4 +1,4 @@
-"""The penalty: bodies one after the other, each swept over by blocks of the rows of its window."""
+"""The penalty: bodies are processed one after the other, each in blocks of the rows of its window."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def place_bodies(
     penalty: float,
     moves: bool,
 ) -> None:
-    """Move bodies and let their jets approach their targets; without ``moves`` all stay.
+    """Move bodies, and the flow rates of their jets towards the targets; without ``moves`` nothing moves.
 
-    It takes what :func:`penalize` takes, which finds what a body covers when it is its turn.
+    The arguments are those of :func:`penalize`, which computes what a body covers when it is its turn.
     """
     move(active, bodies, clock, moves)
 
@@ -75,11 +75,11 @@ def penalize(
     penalty: float,
     moves: bool,
 ) -> None:
-    """Give free bodies their new velocity, drag the fluid under every body along, add up what that takes.
+    """Compute the new velocity of free bodies, drag the fluid under every body along, and compute the forces.
 
-    Without ``moves`` free bodies keep their velocity. The force on the body is the penalty integral plus the
-    rate of change of momentum of the fluid inside. One that bends is penalised as a rigid one, in the frame of its
-    velocity of deformation.
+    Without ``moves`` free bodies keep their velocity. The force on the body is the penalty integral plus the rate of
+    change of momentum of the fluid inside. A bending body is penalised like a rigid one, in the frame of its
+    deformation velocity.
     """
     for rank, k in enumerate(bodies.table.order.tolist()):
         locate(active, fields, bodies, box, room, rank)
@@ -93,7 +93,7 @@ def penalize(
 def follow_light_bodies(
     active: Array, fields: Fields, bodies: Bodies, clock: Clock, box: Box, room: Room
 ) -> None:
-    """Note the acceleration of the fluid under bodies lighter than it, from the projected velocity."""
+    """Compute the acceleration of the fluid under bodies lighter than it, from the projected velocity."""
     ranks = {k: rank for rank, k in enumerate(bodies.table.order.tolist())}
     for k in np.flatnonzero(bodies.table.traits[:, MASS_LAG]).tolist():
         locate(active, fields, bodies, box, room, ranks[k])
@@ -103,7 +103,7 @@ def follow_light_bodies(
 
 @sweep
 def move(task: Task, bodies: Bodies, clock: Clock, moves: bool) -> None:
-    """Move the bodies, and let jets approach their targets; nothing touches anything yet."""
+    """Move the bodies, and the flow rates of jets towards their targets; clear the contacts."""
     n = task.b
     if moves:
         move_bodies(bodies.table, bodies.state[n], clock.columns[n, DT])
@@ -113,7 +113,7 @@ def move(task: Task, bodies: Bodies, clock: Clock, moves: bool) -> None:
 
 @sweep
 def locate(task: Task, fields: Fields, bodies: Bodies, box: Box, room: Room, rank: int) -> None:
-    """Note where the body of a rank is, and whether it may touch one that comes before it."""
+    """Locate the body of a rank, and note whether it may touch one that comes before it."""
     table, states, n, h, sides = bodies.table, bodies.state[task.b], task.b, box.h, box.sides
     nx, ny = fields.u.shape[1] - 2 * G, fields.u.shape[2] - 2 * G
     k = table.order[rank]
@@ -128,7 +128,7 @@ def locate(task: Task, fields: Fields, bodies: Bodies, box: Box, room: Room, ran
 
 @inner
 def _rows_of_place(task: Task, place: Array, k: int) -> Any:
-    """Return the place of body k with the rows of a task, and which rows of the window these are."""
+    """Return the place of body k, reduced to the rows of a task, and which rows of the window these are."""
     i0, i1, j0, j1 = (
         int(place[I_LOW]), int(place[I_HIGH]), int(place[J_LOW]), int(place[J_HIGH]),
     )  # fmt: skip
@@ -142,7 +142,7 @@ def _whole_place(task: Task, place: Array, k: int) -> Place:
     return _rows_of_place(Task(task.b, 0, 1, task.worker), place, k)[0]
 
 
-# the records that the sweeps of a step share, and what is new in this one
+# many arguments: the records that the sweeps of a step share, and those of this sweep
 @divided
 def claim(
     task: Task,
@@ -155,7 +155,7 @@ def claim(
     penalty: float,
     moves: bool,
 ) -> None:
-    """Find the share of the faces that belongs to the body of a rank, and the moments of what flows there."""
+    """Compute the shares of the faces that belong to the body of a rank, and the moments of the velocity there."""
     shares, drifts, h, n = fields.shares, fields.drifts, box.h, task.b
     table, found, now = bodies.table, room.places[n], clock.columns[n]
     k = table.order[rank]
@@ -177,7 +177,7 @@ def claim(
         note_moments(f, share, along_x, place, h, sums)
 
 
-# the records that the sweeps of a step share, and what is new in this one
+# many arguments: the records that the sweeps of a step share, and those of this sweep
 @sweep
 def answer(
     task: Task,
@@ -190,7 +190,7 @@ def answer(
     penalty: float,
     moves: bool,
 ) -> None:
-    """Find the motion towards which the fluid under body k is penalised, and what force and torque that takes."""
+    """Compute the motion towards which the fluid under body k is penalised, and the force and torque on the body."""
     table, h, sides, n = bodies.table, box.h, box.sides, task.b
     found, sums, now = room.places[n], room.sums[n], clock.columns[n]
     nx, ny = fields.u.shape[1] - 2 * G, fields.u.shape[2] - 2 * G
@@ -228,7 +228,7 @@ def drag(task: Task, fields: Fields, bodies: Bodies, box: Box, room: Room, k: in
 def conclude(
     task: Task, fields: Fields, bodies: Bodies, clock: Clock, box: Box, room: Room, k: int
 ) -> None:
-    """Penalise the velocity towards that of jets, and note what a deformation takes."""
+    """Add the velocity of the jets, and store the work of a deformation."""
     n, h, table, jets, found = task.b, box.h, bodies.table, bodies.jets, room.places[task.b]
     body, dt = bodies.state[n, k], clock.columns[n, DT]
     if bends(table.midlines, table, k):
@@ -247,7 +247,7 @@ def conclude(
 
 @divided
 def weigh(task: Task, fields: Fields, bodies: Bodies, box: Box, room: Room, k: int) -> None:
-    """Find the moments of the projected velocity under body k."""
+    """Compute the moments of the projected velocity under body k."""
     n, h, table = task.b, box.h, bodies.table
     place, first, last = _rows_of_place(task, room.places[n], k)
     if first == last:
@@ -263,7 +263,7 @@ def weigh(task: Task, fields: Fields, bodies: Bodies, box: Box, room: Room, k: i
 
 @sweep
 def follow(task: Task, bodies: Bodies, clock: Clock, box: Box, room: Room, k: int) -> None:
-    """Find the rigid motion of the fluid under body k, and its rate."""
+    """Compute the rigid motion of the fluid under body k, and its rate."""
     n, found, sums = task.b, room.places[task.b], room.sums[task.b]
     count = int(found[I_HIGH]) - int(found[I_LOW])
     su, sv = total_moments(sums, 0, count, box.h), total_moments(sums, MOMENTS, count, box.h)

@@ -20,7 +20,8 @@ from flowsim.kernels.records import Bodies, Box, Fields
 Array = Any
 
 GROUP = 4 * LANES
-"""Systems that are solved together: enough that one is not waited for, and their rows fit the registers."""
+"""Systems that are solved together: enough to hide the latency of one, few enough for their rows to fit the
+registers."""
 
 
 class Systems(NamedTuple):
@@ -30,7 +31,7 @@ class Systems(NamedTuple):
     ----------
     pivots, closure, closure_pivot : (rows, modes)
     periodic : bool
-        In x.
+        Whether the box is periodic in x.
     constant : bool
         Whether mode 0 has no pivots.
     held_low, held_high : bool
@@ -49,8 +50,8 @@ class Systems(NamedTuple):
 class PressureSolver:
     """Solves lap phi = d on unit spacing for the simulations of a batch.
 
-    The solution of a simulation is the same to the bit whatever else is in the batch: on one thread, and on any number
-    of several.
+    The solution of a simulation is the same bit for bit whatever else is in the batch: on one thread, and on any number
+    of threads.
 
     Parameters
     ----------
@@ -59,12 +60,12 @@ class PressureSolver:
     periodic : (bool, bool)
         Whether the box is periodic in x and in y.
     held : (bool, bool, bool, bool)
-        Whether phi is zero on the left, right, bottom and top side; bottom and top alike.
+        Whether phi is zero on the left, right, bottom and top side; the same for bottom and top.
     dtype : numpy.dtype
     batch : int
-        Room is made for so many simulations.
+        Number of simulations for which work arrays are allocated.
     device : Device
-        Its threads transform as many at a time.
+        The number of its threads is that of the transforms that run at a time.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class PressureSolver:
     def solve_divergence(self, active: Array, fields: Fields, bodies: Bodies, box: Box) -> None:
         """Write to phi the potential whose gradient, on unit spacing, has the divergence of the new velocity.
 
-        Less that of the sources of jets.
+        The sources of jets are subtracted from the divergence.
         """
         divergence(active, fields.new_u, fields.new_v, fields.phi, box.sides)
         if bodies.jets is not None:
@@ -111,9 +112,9 @@ class PressureSolver:
 
 
 def _padded(n: int) -> int:
-    """Return the length of a row of n modes in whole groups.
+    """Return the padded length of a row of n modes, in whole groups.
 
-    With a vector more, so that the rows of a column do not compete for the same lines of a cache.
+    One more vector is added, so that the rows of a column do not compete for the same cache lines.
     """
     return -(-n // GROUP) * GROUP + LANES
 
@@ -134,9 +135,9 @@ def transform(
     tables: TransformTables,
     backward: bool,
 ) -> None:
-    """Write the modes along y of the rows of a field, or with ``backward`` the rows of these modes.
+    """Transform the rows of a field to modes along y, or with ``backward`` modes to rows.
 
-    No task but the last has a part of a group of ROWS.
+    Only the last task can have an incomplete group of ROWS.
     """
     nx = source.shape[1]
     start, stop = rows_of(task, 0, (nx + ROWS - 1) // ROWS)
@@ -148,7 +149,7 @@ def transform(
 def _solve_mode_zero(
     x: Array, b: int, periodic: bool, held_low: bool, held_high: bool, phi: Array
 ) -> None:
-    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] by two summations in float64; zero means if phi is held nowhere."""
+    """Solve phi[i-1] - 2 phi[i] + phi[i+1] = d[i] in float64 by two summations; zero mean if phi is held nowhere."""
     nx = x.shape[1]
     free = not (held_low or held_high)
     mean = 0.0
@@ -173,7 +174,7 @@ def _solve_mode_zero(
 
 @inner
 def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
-    """Solve the first n equations of GROUP systems, from column m on; ``at`` is where the first stands in x."""
+    """Solve the first n equations of GROUP systems, from column m on; ``at`` is the index of the first one in x."""
     pitch = pivots.shape[1]
     second, third, fourth = LANES, 2 * LANES, 3 * LANES
     p, q = at, m
@@ -213,7 +214,7 @@ def _solve_columns(x: Array, at: int, n: int, pivots: Array, m: int) -> None:
 def solve_systems(task: Task, modes: Array, zero: Array, systems: Systems) -> None:
     """Solve the systems along x of :class:`flowsim.backend.poisson.PoissonPlan` in place, mode by mode.
 
-    ``zero`` (B, nx) float64 is room for the mode that has no pivots, if it is ``constant``.
+    ``zero`` (B, nx) float64 is scratch memory for the mode that has no pivots, if it is ``constant``.
     """
     pivots, closure, closure_pivot, periodic, constant, held_low, held_high = systems
     nx, pitch = modes.shape[1], modes.shape[2]

@@ -1,8 +1,8 @@
-"""Compiling ahead of the first call: what a simulation needs, once, in processes on all cores.
+"""Compilation ahead of the first call: what a simulation needs, once, in processes on all cores.
 
 numba compiles a function when it is first called, one after the other and in every process that calls it. Here the
-missing ones are compiled together before, by processes that leave their object code in a folder
-(:mod:`flowsim.backend.cpu.object_code`), from which the process that asks takes them like all later ones.
+missing functions are compiled beforehand and in parallel, by processes that store their object code in a folder
+(:mod:`flowsim.backend.cpu.object_code`), from which this process and all later ones load them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ LONGEST_FIRST = (
 )
 TELL_EVERY = 5.0
 LOCK_TIMEOUT = 1800.0
-FUNCTION_TIMEOUT = 600.0  # a function takes seconds, or a minute where a machine is very busy
+FUNCTION_TIMEOUT = 600.0  # a function takes seconds, or a minute on a very busy machine
 _CHILD = (
     "import sys; sys.path[:] = sys.argv[1:]; "
-    "from flowsim.backend.cpu.precompile import compile_as_told; compile_as_told()"
+    "from flowsim.backend.cpu.precompile import compile_from_stdin; compile_from_stdin()"
 )
 
 
@@ -50,7 +50,7 @@ def cores() -> int:
 
 
 def tell(text: str) -> None:
-    """Say on stderr what is being waited for."""
+    """Print a progress message to stderr."""
     print(f"flowsim: {text}", file=sys.stderr, flush=True)
 
 
@@ -61,21 +61,22 @@ def compile_ahead(
     limit: float = FUNCTION_TIMEOUT,
     command: Sequence[str] | None = None,
 ) -> None:
-    """Bring what is not in the cache yet into it, with a word about it; several processes may ask at once.
+    """Compile what is not in the cache yet, with progress messages; several processes may call this at once.
 
-    A cache that cannot be written, or processes that cannot be started or do not answer, leave the work to the first
-    calls.
+    If the cache cannot be written, or the compiling processes cannot be started or do not answer, functions are
+    compiled when they are first called.
 
     Parameters
     ----------
     needs
-        What will be called.
+        Functions that will be called.
     say
-        Shows a line.
+        Called with each progress message.
     limit
-        Seconds that a process may take over one function; then it is killed.
+        Seconds that a process may take for one function before it is killed.
     command
-        What compiles: reads needs from stdin and answers each with a line (:func:`compile_as_told` unless given).
+        Command of the compiling processes, which read needs from stdin and answer each with a line; by default
+        :func:`compile_from_stdin`.
     """
     if not _missing(needs):
         return
@@ -119,7 +120,7 @@ def _compile_in_processes(
         todo.put(need)
     finished = threading.Event()
 
-    def tell_now_and_then() -> None:
+    def report_periodically() -> None:
         while not finished.wait(TELL_EVERY):
             so_far = (
                 f"{done.qsize()} of {len(needs)} functions after {time.monotonic() - began:.0f} s"
@@ -130,7 +131,7 @@ def _compile_in_processes(
         threading.Thread(target=_tend, args=(todo, done, say, limit, command), daemon=True)
         for _ in range(processes)
     ]
-    for thread in (*tenders, threading.Thread(target=tell_now_and_then, daemon=True)):
+    for thread in (*tenders, threading.Thread(target=report_periodically, daemon=True)):
         thread.start()
     try:
         for tender in tenders:
@@ -149,7 +150,7 @@ def _tend(
     limit: float,
     command: Sequence[str],
 ) -> None:
-    """Give one process its work, a function at a time; what cannot be compiled says so when it is called."""
+    """Send one process its functions, one at a time; what cannot be compiled raises its error when it is called."""
     with (
         suppress(OSError),
         subprocess.Popen(
@@ -181,7 +182,7 @@ def _tend(
 def _killed_after(
     limit: float, child: subprocess.Popen[bytes], why: Callable[[], None]
 ) -> Iterator[None]:
-    """Kill a process that takes longer for what is done inside, which then finds its pipes closed."""
+    """Kill a process if the context takes longer than ``limit`` seconds; the context then finds its pipes closed."""
 
     def kill() -> None:
         try:
@@ -198,8 +199,8 @@ def _killed_after(
         timer.cancel()
 
 
-def compile_as_told() -> None:
-    """Compile what is named on stdin, one after the other, with a line on stdout for each."""
+def compile_from_stdin() -> None:
+    """Compile the functions named on stdin, one after the other, and print a line to stdout for each."""
     with suppress(EOFError), _little_garbage():
         while True:
             need: Need = pickle.load(sys.stdin.buffer)
@@ -209,7 +210,7 @@ def compile_as_told() -> None:
 
 @contextmanager
 def _little_garbage() -> Iterator[None]:
-    """Do not look for garbage, of which the compiler leaves little: that takes a twentieth of the time."""
+    """Disable garbage collection: it takes a twentieth of the time, and the compiler leaves little garbage."""
     looked = gc.isenabled()
     gc.disable()
     try:

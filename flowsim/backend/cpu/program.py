@@ -20,17 +20,17 @@ from flowsim.backend.cpu.compiling import Call, recording
 from flowsim.backend.cpu.object_code import address
 
 CELLS_AT_ONCE = 2**19
-"""Cell-updates, a few milliseconds of them, after which a thread with a simulation of its own returns to Python."""
+"""Cell updates, which take a few milliseconds, after which a thread with its own simulation returns to Python."""
 TURN = 0.05
-"""Seconds, about, after which threads that share a simulation return to Python, which may be interrupted."""
+"""Approximate seconds after which threads that share a simulation return to Python, where they can be interrupted."""
 MOST_THREADS = 256
-"""Of a simulation, and of a process beside those that wait."""
+"""Most threads of a simulation, and of the pool of a process."""
 TRIAL = 0.2
-"""Part of a turn for which the other of one thread and several is tried."""
+"""Fraction of a turn for which the alternative, one thread or several, is tried."""
 TRY_AGAIN = 50
-"""How much longer than a trial threads go on before the next."""
+"""Time until the next trial, in units of a trial."""
 WINS = 2
-"""Trials in a row, each faster than what came before it, after which threads change: one may be luck."""
+"""Consecutive successful trials after which the number of threads changes; a single one may be chance."""
 
 
 class Program:
@@ -41,9 +41,9 @@ class Program:
     sweeps : callable
         The sequence.
     settings : callable
-        Tells the numbers that it is recorded with and that may change.
+        Returns the numbers that it is recorded with and that may change.
     cells : int
-        Of a simulation.
+        Number of cells of a simulation.
     threads : int
     """
 
@@ -74,7 +74,7 @@ class Program:
         return self._recorded
 
     def repeat(self, steps: int | None) -> None:
-        """Run it a number of times, or until no simulation is active; a simulation that stops being active waits."""
+        """Run it a number of times, or until no simulation is active; inactive simulations do not advance."""
         active = self.calls()[0].active
         flows = np.flatnonzero(active).tolist()
         if self._threads > 1 and len(flows) == 1:
@@ -134,11 +134,11 @@ class Program:
 
 
 class Pace:
-    """Whether one thread or several take a simulation through its steps, by what was faster when both were tried.
+    """Choice between one thread and several for a simulation, by which was faster when both were tried.
 
-    Beside other work several may be slower: one that has no core is waited for. A trial is compared with all turns
-    since the last one, and with nothing older, since the machine may have become slower for both. Turns may be short,
-    where somebody asks for few steps at a time; then a trial has several.
+    On a busy machine several may be slower, because the others wait for one that has no core. A trial is compared with
+    all turns since the last one, and with nothing older, since the machine may have become slower for both. Turns may
+    be short, if the caller asks for few steps at a time; then a trial has several.
     """
 
     def __init__(self, threads: int) -> None:
@@ -147,11 +147,11 @@ class Pace:
             {threads: 0.0, 1: 0.0},
             {threads: 0, 1: 0},
         )  # since the last comparison
-        self._step = {threads: 0.0, 1: 0.0}  # seconds, in the last turn
+        self._step = {threads: 0.0, 1: 0.0}  # seconds per step in the last turn
         self._until_trial, self._wins = 0.5 * TURN, 0
 
     def next_turn(self) -> tuple[int, int]:
-        """Return how many threads are to take the next turn, and through how many steps."""
+        """Return the number of threads for the next turn, and its number of steps."""
         threads, length = self._threads, TURN
         if self._until_trial <= 0.0:
             threads, length = self._other, TRIAL * TURN - self._spent[self._other]
@@ -159,7 +159,7 @@ class Pace:
         return threads, max(1, int(length / step)) if step else 1
 
     def note(self, threads: int, seconds: float, steps: int) -> None:
-        """Note how long steps took."""
+        """Record how long steps took."""
         self._until_trial -= seconds
         self._step[threads] = seconds / steps
         self._spent[threads] += seconds
@@ -168,7 +168,7 @@ class Pace:
             self._compare()
 
     def _compare(self) -> None:
-        """End a trial."""
+        """End a trial: compare the two, and decide on the number of threads and the time of the next trial."""
         step = {n: self._spent[n] / self._steps[n] for n in self._spent}
         self._wins = self._wins + 1 if step[self._other] < step[self._threads] else 0
         self._until_trial = 0.5 * TURN  # again after one turn
@@ -184,13 +184,13 @@ class Pace:
 def _others(
     work: Callable[[int], None], workers: range, stop: Callable[[], None]
 ) -> Iterator[None]:
-    """Let workers of these numbers work in other threads, if any are free, and wait for them at the end.
+    """Run workers of these numbers in other threads, if any are free, and wait for them at the end.
 
-    If that is an exception, they are told to ``stop``, without which they might never end.
+    On an exception ``stop`` is called first, because the workers might otherwise never end.
     """
     futures = []
     try:
-        with suppress(RuntimeError):  # no thread begins anything any more when the interpreter ends
+        with suppress(RuntimeError):  # threads accept no more work while the interpreter shuts down
             for worker in workers:
                 futures.append(_pool(os.getpid()).submit(work, worker))
         yield
@@ -205,5 +205,5 @@ def _others(
 
 @functools.cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """Return the threads of this process: a fork has none of those of its parent."""
+    """Return the thread pool of this process: a fork has none of the threads of its parent."""
     return ThreadPoolExecutor(max_workers=MOST_THREADS, thread_name_prefix="flowsim")

@@ -1,4 +1,4 @@
-"""Sweeps at the end of a step by which a flow is measured while it advances."""
+"""Sweeps that measure a flow at the end of a step while it advances."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Array = Any
 def look(
     task: Task, clock: Clock, fields: Fields, schedule: Array, reference: Reference, pauses: bool
 ) -> None:
-    """See :func:`flowsim.kernels.recording.look`; with ``pauses``, a flow that is to be measured waits for the host."""
+    """See :func:`flowsim.kernels.recording.look`; with ``pauses``, a flow with a due measurement waits for the host."""
     b, cells = task.b, reference.cells
     if look_at(b, clock, schedule):
         u, v, p = fields.u[b], fields.v[b], fields.pressure[b]
@@ -45,7 +45,7 @@ def look(
 def record(
     task: Task, clock: Clock, fields: Fields, bodies: Bodies, h: float, schedule: Array, log: Log
 ) -> None:
-    """Write a row for a flow that is to be measured; a flow whose rows are full waits for the host."""
+    """Write a row if a measurement of the flow is due; a flow whose rows are full waits for the host."""
     b, state = task.b, bodies.state
     add_loads(schedule[b], state[b], log.sums[b])
     if schedule[b, DUE] == 0.0:
@@ -67,7 +67,7 @@ def record(
 def record_temperature(
     task: Task, clock: Clock, temperature: Array, box: Box, schedule: Array, log: Log, bodies: int
 ) -> None:
-    """Write what the next row of a flow that is to be measured says of its temperature, before :func:`record`."""
+    """Write the temperature columns of the next row if a measurement is due; call this before :func:`record`."""
     b = task.b
     if schedule[b, DUE] == 0.0:
         return

@@ -1,4 +1,4 @@
-"""Which share of every face belongs to which body, in the window of the body."""
+"""The share of every face in the window of a body that belongs to that body."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = Any
 
 
 class Place(NamedTuple):
-    """Where body k of simulation n is: its angle, and what :func:`flowsim.kernels.body_geometry.locate_body` says."""
+    """Angle of body k of simulation n, and the result of :func:`flowsim.kernels.body_geometry.locate_body`."""
 
     n: int
     k: int
@@ -57,8 +57,8 @@ def _distances_when_bent(
 def _distances(out: Array, count: int, bodies: Any, n: int, k: int, first: Any, turn: Any) -> None:
     """Write the distances of the points of a row from body k of simulation n.
 
-    ``first`` is the first point, seen from the body, and the way from one to the next along y; ``turn`` cosine and sine
-    of the body's angle.
+    ``first`` is the first point relative to the body, and the spacing along y; ``turn`` is the cosine and sine of the
+    body's angle.
     """
     (rx, ry, h), (cos, sin) = first, turn
     shape, a, b = bodies.kinds[k, SHAPE], bodies.traits[k, AXIS_A], bodies.traits[k, AXIS_B]
@@ -94,7 +94,7 @@ def write_shares(
 ) -> None:
     """Write the penalised share of every face of u (``along_x``) or v in the window of a body.
 
-    ``rows`` is room for the distances of three rows, each a point longer than the window at both ends.
+    ``rows`` is scratch memory for the distances of three rows, each a point longer than the window at both ends.
     """
     n, k, angle = place.n, place.k, place.angle
     x, y, _, _, (i0, i1, j0, j1) = place.where
@@ -109,7 +109,7 @@ def write_shares(
             continue
         line = share[wrapped(i - 1, nx) + G]
         west, here, east = rows[(i - 1 - i0) % 3], rows[(i - i0) % 3], rows[(i + 1 - i0) % 3]
-        for piece in range(-1, 2):  # of a window that reaches over a periodic side
+        for piece in range(-1, 2):  # pieces of a window that crosses a periodic side
             first, last = max(j0, piece * ny), min(j1, (piece + 1) * ny)
             if first < last:
                 out, row = line[first - piece * ny + G :], here[first - j0 + 1 :]
@@ -138,7 +138,7 @@ def resolve_overlap(
     box: Box,
     grip: Any,
 ) -> None:
-    """Take from the shares of the body of a rank what less movable ones claim, and note what it touches."""
+    """Reduce the shares of the body of a rank by what less movable bodies claim, and note what it touches."""
     n, table, h, sides = place.n, bodies.table, box.h, box.sides
     states, contact = bodies.state[n], bodies.contact[n]
     x, y, _, _, (i0, i1, j0, j1) = place.where
@@ -152,7 +152,7 @@ def resolve_overlap(
         for j in range(j0, j1):
             g = wrapped(j, ny) + G
             if bent and share[f, g] == 0.0:
-                continue  # its box is large, and what it covers little
+                continue  # a bending body covers little of its box
             py = (j + dy) * h
             own = body_distance(table, n, k, px - x, py - y, cos, sin)
             claimed = claimed_by_others(

@@ -55,7 +55,7 @@ def fill_ghosts(task: Task, fields: Fields, box: Box) -> None:
 
 @sweep
 def predict_open_sides(task: Task, fields: Fields, clock: Clock, box: Box) -> None:
-    """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
+    """Do what :func:`predict` does, for the normal velocity on ``open`` sides, from the half cells behind them."""
     u, v, p, h, sides, given = fields.u, fields.v, fields.pressure, box.h, box.sides, box.given
     new_u, new_v, old_u, old_v = fields.new_u, fields.new_v, fields.rate_u, fields.rate_v
     real = u.dtype.type
@@ -100,7 +100,7 @@ def predict_open_sides(task: Task, fields: Fields, clock: Clock, box: Box) -> No
 
 @sweep
 def update_sides(task: Task, fields: Fields, clock: Clock, box: Box) -> None:
-    """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
+    """Set the normal velocity on all sides except ``open`` ones, without a net flux if there are no open sides."""
     u, v, new_u, new_v, sides = fields.u, fields.v, fields.new_u, fields.new_v, box.sides
     nx, ny = u.shape[1] - 2 * G, u.shape[2] - 2 * G
     old, new = (u.reshape(-1), v.reshape(-1)), (new_u.reshape(-1), new_v.reshape(-1))

@@ -5,13 +5,13 @@ between modes k and n - k of either the same rotation by an angle theta_k gives 
 
     C_k = Re(exp(-i theta_k) A_k),    C_(n-k) = -Im(exp(-i theta_k) A_k),    k = 1 ... n/2 - 1
 
-With theta_k = pi k / 2n and the row's even entries followed by its odd ones backwards these are the cosine modes of a
-row between walls (Makhoul 1980), and, when every odd entry changes its sign before, the sine modes of a row between
-open sides, in the opposite order; with theta_k = 0 and the row as it is, the Fourier modes of a periodic one. The
-round-off of a row depends on its partner, which is always the same, but on nothing else: neither on the lane nor on the
-block.
+With theta_k = pi k / 2n, and the row's even entries followed by its odd ones in reverse order, these are the cosine
+modes of a row between walls (Makhoul 1980), and, if every odd entry changes its sign before, the sine modes of a row
+between open sides, in reverse order; with theta_k = 0 and the row as it is, they are the Fourier modes of a periodic
+row. The round-off error of a row depends on its partner, which is always the same, but on nothing else: neither on the
+lane nor on the block.
 
-The FFT works in place, so that the buffer of 256 entries a row fits the first-level cache: radix 4, 2, and any odd
+The FFT works in place, so that the buffer of 256 entries per row fits the first-level cache: radix 4, 2, and any odd
 prime p at a cost of p/2 operations per entry (a length with a large prime factor is slow).
 """
 
@@ -40,11 +40,11 @@ ROWS = 2 * LANES
 
 
 class TransformTables(NamedTuple):
-    """What the transform of rows of length n looks up.
+    """Tables for the transform of rows of length n.
 
-    A buffer holds 2 (n + p) vectors, p the largest radix: the real and the imaginary part of the entries one after the
-    other, then scratch. Tables of places hold numbers of vectors and are as long as the padded row, whose padding is
-    placed in the scratch.
+    A buffer holds 2 (n + p) vectors, p being the largest radix: the real and the imaginary part of the entries one
+    after the other, then scratch memory. Tables of places hold numbers of vectors and are as long as the padded row,
+    whose padding is placed in the scratch memory.
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class TransformTables(NamedTuple):
     cosines, sines : (n - 1 + ...,)
         Twiddle factors exp(-i angle) of every stage, followed by the roots of unity of an odd radix.
     entry_in, entry_out : (2, padded)
-        Where entry j of the two rows belongs before the forward FFT, and is found after the backward one.
+        Where entry j of the two rows is put before the forward FFT, and is found after the backward one.
     mode_in, mode_out : (2, padded)
-        Where mode k belongs before the backward FFT, and is found after the forward one.
+        Where mode k is put before the backward FFT, and is found after the forward one.
     turn_cosines, turn_sines : (n // 2 + 1,)
         cos and sin of theta_k.
     held : bool
-        Whether odd entries change their sign, which makes sine modes of the cosine modes.
+        Whether odd entries change their sign, which turns cosine modes into sine modes.
     """
 
     radices: NDArray[np.int64]
@@ -97,7 +97,7 @@ class TransformTables(NamedTuple):
             cosines=np.cos(twiddles).astype(dtype),
             sines=np.sin(twiddles).astype(dtype),
             entry_in=_places(place[entry]),
-            # an inverse FFT is the forward one of real and imaginary part exchanged, exchanged again
+            # an inverse FFT is a forward one with real and imaginary part exchanged before and after it
             entry_out=_places(entry)[::-1].copy(),
             mode_in=_places(place)[::-1].copy(),
             mode_out=_places(j),
@@ -108,7 +108,7 @@ class TransformTables(NamedTuple):
 
 
 def buffer_size(n: int) -> int:
-    """Return the numbers that a buffer for rows of length n holds."""
+    """Return how many numbers a buffer for rows of length n holds."""
     return 2 * (n + max(*_factors(n), 4)) * LANES
 
 
@@ -232,7 +232,7 @@ def _odd_radix(
 
 @inner
 def _fft(x: Array, n: int, radices: Array, cosines: Array, sines: Array) -> None:
-    """Transform the buffer in place, from the order of the digits reversed to the natural one."""
+    """Transform the buffer in place, from digit-reversed to natural order."""
     span, first = 1, 0
     for stage in range(len(radices)):
         radix = radices[stage]
@@ -249,7 +249,7 @@ def _fft(x: Array, n: int, radices: Array, cosines: Array, sines: Array) -> None
 
 @inner
 def _separate(x: Array, n: int, cosines: Array, sines: Array) -> None:
-    """Make the modes of the two rows of the FFT of both."""
+    """Compute the modes of each of the two rows from the FFT of both."""
     half = x.dtype.type(0.5)
     for k in range(1, n // 2):
         c, s = half * cosines[k], half * sines[k]
@@ -294,7 +294,7 @@ def _join(x: Array, n: int, cosines: Array, sines: Array, places: Array) -> None
 def _read_rows(
     source: Array, offset: int, pitch: int, pairs: int, n: int, whole: int, x: Array, places: Array
 ) -> None:
-    """Spread the first ``pairs`` pairs of rows over the lanes, the last repeated to fill them."""
+    """Distribute the first ``pairs`` pairs of rows over the lanes, repeating the last one to fill them."""
     size = places.shape[1]
     for part in range(2):
         row = offset + part * pitch
@@ -343,11 +343,11 @@ def change_rows(
     tables: TransformTables,
     backward: bool,
 ) -> None:
-    """Write the modes of rows [start, stop), both even, of simulation b, or with ``backward`` the rows of these modes.
+    """Transform rows [start, stop), both even, of simulation b to modes, or with ``backward`` modes to rows.
 
     ``source`` and ``target`` (B, nx, ny or more) are the rows and their modes, or the other way round; ``x`` is a
-    buffer. Rows of modes are padded and receive anything beyond ny. Both ways are one function because most of it is
-    the same, and what is compiled twice takes twice as long.
+    buffer. Rows of modes are padded, and their entries beyond ny are arbitrary. Both directions are one function
+    because most of it is the same, and compiling it twice would take twice as long.
     """
     nx, n = source.shape[1], min(source.shape[2], target.shape[2])
     read, written = source.shape[2], target.shape[2]

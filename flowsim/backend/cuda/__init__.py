@@ -1,7 +1,7 @@
-"""The CUDA backend: sweeps of :mod:`flowsim.kernels.cell` by numba on arrays of CuPy.
+"""The CUDA backend: numba kernels that sweep :mod:`flowsim.kernels.cell` over CuPy arrays.
 
-``active`` is a flag for each simulation on the device; a simulation without it is left alone. Nothing here waits for
-the device, and nothing allocates, so that a sequence of sweeps can be captured as a graph.
+``active`` has a flag for each simulation, on the device; simulations whose flag is not set are skipped. Sweeps neither
+wait for the device nor allocate memory, so that a sequence of them can be captured as a graph.
 """
 
 from flowsim.backend.cuda.bodies import bend, cover, follow_light_bodies, sense

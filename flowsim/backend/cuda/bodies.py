@@ -1,4 +1,4 @@
-"""Other sweeps over the bodies: midlines that bend, light bodies, the solid share of cells, sensors."""
+"""Sweeps over the bodies other than the penalty: bending midlines, light bodies, solid fractions of cells, sensors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _bend(active: Array, bodies: Any, gait: Array, form: Array, clock: Array, mo
 
 
 def bend(active: Array, bodies: Bodies, clock: Clock, moves: bool) -> None:
-    """Bend the midlines, as they are at the end of the step, or without ``moves`` now."""
+    """Bend the midlines to the end of the step, or to the current time without ``moves``."""
     arrays = bodies.table, bodies.gait, bodies.form, clock.columns
     _bend.launch((len(active),), (32 if not SIMULATED else 2,), active, *arrays, moves)
 
@@ -68,7 +68,7 @@ def bend(active: Array, bodies: Bodies, clock: Clock, moves: bool) -> None:
 def _weigh_light_bodies(
     active: Array, u: Array, v: Array, bodies: Any, state: Array, h: float, sides: Array, room: Any
 ) -> None:
-    """Find the sums over parts of the windows of bodies lighter than the fluid, where all moves with the body."""
+    """Compute the sums over parts of the windows of bodies lighter than the fluid, weighted by the solid fraction."""
     chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
     if not active[n] or bodies.traits[k, MASS_LAG] == 0.0:
         return
@@ -99,7 +99,7 @@ def _weigh_light_bodies(
 def _follow_light_bodies(
     active: Array, bodies: Any, state: Array, clock: Array, h: float, room: Any
 ) -> None:
-    """Note the rigid motion of the fluid under those bodies."""
+    """Store the rigid motion of the fluid under those bodies."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or bodies.traits[k, MASS_LAG] == 0.0:
         return
@@ -113,7 +113,7 @@ def _follow_light_bodies(
 def follow_light_bodies(
     active: Array, fields: Fields, bodies: Bodies, clock: Clock, box: Box, room: BodyRoom
 ) -> None:
-    """Find the rigid motion of the fluid under every body that is lighter than it, and its rate."""
+    """Compute the rigid motion of the fluid under every body that is lighter than it, and its rate."""
     batch, count, _, parts = room.sums.shape
     table, state, h = bodies.table, bodies.state, box.h
     _weigh_light_bodies.launch(
@@ -145,7 +145,7 @@ def _cover(active: Array, chi: Array, bodies: Any, state: Array, h: float, sides
 
 
 def cover(active: Array, chi: Array, bodies: Bodies, box: Box) -> None:
-    """Write to chi (B, nx, ny) the share of each cell that lies inside any body."""
+    """Write the fraction of each cell that lies inside any body to chi (B, nx, ny)."""
     chi[:] = 0.0
     arguments = bodies.table, bodies.state, box.h, box.sides
     _cover.launch((len(active),), (THREADS,), active, chi, *arguments)
@@ -166,6 +166,6 @@ def _sense(
 
 
 def sense(active: Array, fields: Fields, bodies: Bodies, sensors: Sensors, box: Box) -> None:
-    """Note the velocity of the flow at the sensors."""
+    """Store the velocity of the flow at the sensors."""
     arguments = fields.u, fields.v, bodies.state, sensors, box.h, box.sides
     _sense.launch((len(active),), (32 if not SIMULATED else 4,), active, *arguments)

@@ -1,4 +1,4 @@
-"""Begin and end of a step: one thread for each simulation."""
+"""Begin and end of a step, with one thread per simulation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where arrays live and how sequences of sweeps run: on one GPU, captured once as a CUDA graph and then replayed.
+"""Memory and execution on one GPU: sequences of sweeps are captured once as a CUDA graph and then replayed.
 
-Everything happens on one stream, and on a second one beside it what does not depend on what comes next. Small arrays,
-a few numbers for each simulation or body, lie together in one buffer on the host and one on the device, so that one
-transfer brings all of them over.
+Sweeps run on one stream; those that the next ones do not depend on can run on a second one. Small arrays, a few numbers
+for each simulation or body, share one buffer on the host and one on the device, so that one transfer copies all of
+them.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ Array = Any
 Layout = dict[str, tuple[tuple[int, ...], DTypeLike]]
 
 STEPS_AT_ONCE = 8
-"""Steps in a graph. Fewer waste less after the last step of an action, more cost less to launch."""
+"""Steps in a graph. Fewer waste less after the last step of an action, more have less launch overhead."""
 LOOK_AHEAD = 2
-"""Launches of a program that are queued before the host waits for what it saw after the first of them."""
+"""Launches of a program that are queued before the host waits for the status after the first of them."""
 
 MOST_BLOCKS = 2**16 - 1
-"""Blocks of threads that CUDA takes along y or z of a grid: simulations are one of these, rows of cells the other."""
+"""Largest number of thread blocks of a CUDA grid along y or z, which are used for rows of cells and simulations."""
 MOST_VALUES = 2**31 - 1
-"""Values of a field of a batch that cuFFT's plans and 32-bit indices reach."""
+"""Largest number of values of a field of a batch, limited by cuFFT's plans and 32-bit indices."""
 
 
 def check_size(batch: int, grid: Grid) -> None:
-    """Make sure that the kernels can be launched for a batch, and their indices reach all of it.
+    """Check that the kernels can be launched for a batch and that their indices cover it.
 
     Raises
     ------
     ValueError
-        Naming the limit.
+        If a limit is exceeded; the message names it.
     """
     if batch > MOST_BLOCKS:
         raise ValueError(
@@ -76,33 +76,34 @@ def check_size(batch: int, grid: Grid) -> None:
 def steps_to_queue(clock: NDArray[np.float64], running: NDArray[np.bool_], queued: int) -> int:
     """Return how many steps to queue next, at most :data:`STEPS_AT_ONCE`.
 
-    Whole steps fill the time to ``UNTIL``, and their size changes little from one to the next, so the last one tells
-    how many are left: a step too many takes as long as the launch of its kernels, one too few a look of the host.
+    Whole steps fill the time to ``UNTIL``, and their size changes little from one to the next, so the last one gives an
+    estimate of how many are left. One step too many costs the launch of its kernels, one too few a synchronization with
+    the host.
 
     Parameters
     ----------
     clock : (B, CLOCK_COLUMNS)
-        As the host has seen it last.
+        Last copy on the host.
     running : (B,)
-        Likewise; at least one simulation is running.
+        Last copy on the host; at least one simulation is running.
     queued : int
-        Steps that were queued since. If they should do there is none to queue before the host has looked again.
+        Steps queued since that copy. If they should suffice, nothing is queued until the host has a new copy.
     """
     slow = clock[running]
     with np.errstate(divide="ignore", invalid="ignore"):
         left = ((slow[:, UNTIL] - slow[:, TIME]) / slow[:, DT]).max() - 1e-6 - queued
-    if not left < STEPS_AT_ONCE:  # nor is it known before the first step
+    if not left < STEPS_AT_ONCE:  # also if it is unknown, before the first step
         return STEPS_AT_ONCE
     return max(math.ceil(left), 0 if queued else 1)
 
 
 class Device:
-    """One GPU: the first that CUDA shows (``CUDA_VISIBLE_DEVICES`` chooses it).
+    """One GPU: the first visible CUDA device (choose it with ``CUDA_VISIBLE_DEVICES``).
 
     Raises
     ------
     RuntimeError
-        Where there is none.
+        If there is no device.
     """
 
     def __init__(self, threads: int = 1) -> None:
@@ -120,24 +121,24 @@ class Device:
             raise RuntimeError(
                 'backend = "cuda": CUDA shows no device (CUDA_VISIBLE_DEVICES may hide it)'
             )
-        # One that the null stream waits for, and that waits for it: fields are written and looked at there, and a body
-        # that a function drives is moved by launches there.
+        # A blocking stream, which synchronizes with the null stream: on the null stream fields are read and written,
+        # and bodies driven by a function are moved.
         self._stream = cupy.cuda.Stream()
-        # One that the null stream does not wait for, where other threads (a learner) may work during a capture. It
-        # lasts as long as the device, since the plans of transforms remember it.
+        # A non-blocking stream for captures, so that other threads (a learner) may use the null stream meanwhile. It
+        # lives as long as the device, since the plans of transforms keep a reference to it.
         self._capturing = cupy.cuda.Stream(non_blocking=True)
-        # One for what may go on beside either.
+        # A stream for kernels that may run concurrently with either.
         self._beside = cupy.cuda.Stream(non_blocking=True)
 
     def reserve(self, batch: int, grid: Grid, dtype: str, needed: int) -> None:
-        """Make sure that a batch has no more simulations and cells than can be, and that its bytes can be had.
+        """Check the size of a batch against the limits and against the free memory of the device.
 
         Raises
         ------
         ValueError
-            Naming the limit.
+            If a limit is exceeded; the message names it.
         MemoryError
-            Naming what the bytes are for, how many are needed and how many there are.
+            If there is too little free memory; the message says for what, how much is needed and how much there is.
         """
         check_size(batch, grid)
         if SIMULATED:
@@ -152,26 +153,26 @@ class Device:
             )
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Return an array for the sweeps."""
+        """Return an array of zeros for the sweeps."""
         return (np if SIMULATED else cupy).zeros(shape, dtype)
 
     def array(self, values: NDArray[Any]) -> Array:
-        """Return a copy of values of the host for the sweeps."""
+        """Return a copy of host values for the sweeps."""
         return np.array(values, order="C") if SIMULATED else cupy.array(values, order="C")
 
     def if_any(self, values: NDArray[Any]) -> Array:
-        """Return a copy of values of the host, also of an empty array: kernels take no None."""
+        """Return a copy of host values, even of an empty array, because kernels do not take None."""
         return self.array(values)
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        """Return an array of the sweeps as one of the host."""
+        """Return an array of the sweeps as a NumPy array."""
         if SIMULATED:
             return np.asarray(array)
         self._stream.synchronize()
         return np.asarray(cupy.asnumpy(array))
 
     def state(self, layout: Layout) -> tuple[dict[str, NDArray[Any]], dict[str, Array]]:
-        """Return small arrays as the host sees them, and as the sweeps do."""
+        """Allocate small arrays; return the host's and the sweeps' views of them."""
         places, size = {}, 0
         for name, (shape, dtype) in layout.items():
             places[name] = size
@@ -201,7 +202,7 @@ class Device:
         return host, near
 
     def send_state(self) -> None:
-        """Let the sweeps see what the host wrote to the small arrays."""
+        """Copy the small arrays from the host to the device."""
         if SIMULATED:
             self._near[:] = self._host
             return
@@ -210,7 +211,7 @@ class Device:
         )
 
     def fetch_state(self) -> None:
-        """Let the host see what the sweeps wrote to the small arrays, and wait for all that was launched."""
+        """Copy the small arrays from the device to the host, and wait for everything that was launched."""
         if SIMULATED:
             self._host[:] = self._near
             return
@@ -218,15 +219,15 @@ class Device:
         self._stream.synchronize()
 
     def speeds(self, batch: int, grid: Grid, dtype: DTypeLike) -> Speeds:
-        """Return where the largest speed of each simulation is found."""
+        """Return the work arrays for the largest speed of each simulation."""
         return Speeds(self.zeros((batch,), np.float64), self.zeros((batch,), np.int32))
 
     def room(self, batch: int, grid: Grid, table: BodyTable, dtype: DTypeLike) -> BodyRoom:
-        """Return room for what the sweeps over bodies tell each other."""
+        """Return the work arrays that the sweeps over bodies share."""
         return body_room(table, batch, grid, self.zeros)
 
     def far_field(self, batch: int, grid: Grid, spacing: int, dtype: DTypeLike) -> FarField:
-        """Return room for what the far field is made of, with points ``spacing`` cells apart."""
+        """Return the work arrays of the far field, with points ``spacing`` cells apart."""
         blocks = blocks_in(grid.nx, grid.ny, spacing) + DEPARTED
         shapes = (batch, BLOCK_COLUMNS, blocks), (batch,), (batch, 4, 2)
         room = FarField(*(self.zeros(shape, np.float64) for shape in shapes))
@@ -234,10 +235,10 @@ class Device:
         return room
 
     def beside(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """Have a function launch kernels that the device may run beside those that are launched next.
+        """Call a function whose launches may run concurrently with the next ones.
 
-        They begin after all that was launched before; what follows the call of what is returned waits for them. In a
-        graph they are a branch.
+        They begin after everything launched before; launches after a call of the returned function wait for them. In a
+        graph they form a branch.
         """
         if SIMULATED:
             launch()
@@ -258,19 +259,19 @@ class Device:
     ) -> Callable[[], None]:
         """Return a function that queues a sequence of sweeps.
 
-        ``settings`` tells the numbers, apart from arrays, that the sweeps are launched with and that may change.
+        ``settings`` returns the numbers (other than arrays) that the sweeps are launched with and that may change.
         """
         return sweeps if SIMULATED else _Program(sweeps, settings, self._stream, self._capturing)
 
     def host_call(self, sweeps: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that calls sweeps, which is these themselves."""
+        """Return a function that calls the sweeps: here ``sweeps`` itself."""
         return sweeps
 
     def repeat(self, step: Callable[[], None], running: Array, steps: int | None) -> None:
         """Run a program a number of times, or until no simulation is running.
 
-        The host looks at the clocks and the flags after a launch while the next one runs, so that the device never
-        waits; steps after the last one find nothing to do.
+        The host checks the clocks and flags after a launch while the next one runs, so that the device never waits;
+        steps after the last one do nothing.
         """
         if SIMULATED:
             while (steps is None and running.any()) or (steps is not None and steps > 0):
@@ -299,7 +300,7 @@ class Device:
 
 
 def _nothing() -> None:
-    """Wait for nothing."""
+    """Do nothing."""
 
 
 def _events(count: int) -> list[Any]:
@@ -307,7 +308,7 @@ def _events(count: int) -> list[Any]:
 
 
 class _Look:
-    """What the host sees of one moment on the stream: the clocks, and which simulations are running."""
+    """Host copy of the clocks and of the running flags at one point of the stream."""
 
     def __init__(self, clock: Array, running: Array, stream: Any) -> None:
         self._near, self._stream = (clock, running), stream
@@ -324,23 +325,24 @@ class _Look:
         self._done.record(self._stream)
 
     def wait(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Return clocks and flags, when the stream has come this far."""
+        """Wait until the stream has reached this point, and return clocks and flags."""
         self._done.synchronize()
         clock, running = self._host
         return clock.reshape(self._near[0].shape).copy(), running.copy()
 
 
 class _Program:
-    """A sequence of sweeps on a stream, captured as graphs after it has run once (and been compiled).
+    """A sequence of sweeps on a stream, captured as graphs after a first run, which compiles it.
 
     Parameters
     ----------
     sweeps : callable
         The sequence.
     settings : callable
-        Tells the numbers that its launches hold. It begins again, also compiling, when they have changed.
+        Returns the numbers that the launches contain. When they have changed, the sequence is compiled and captured
+        again.
     stream, capturing : cupy.cuda.Stream
-        Where it runs, and where it is captured.
+        Streams on which it runs and is captured.
     """
 
     def __init__(
@@ -370,9 +372,9 @@ class _Program:
                 self._graphs[size].launch(self._stream)
 
     def _capture(self, times: int) -> Any:
-        """Return a graph of the sequence, a number of times; a capture that is interrupted leaves none.
+        """Return a graph of the sequence, repeated ``times`` times; an interrupted capture leaves no graph.
 
-        CuPy's mode of capture, relaxed, forbids nothing to other threads.
+        CuPy captures in relaxed mode, which does not restrict other threads.
         """
         stream = self._capturing
         with stream:
@@ -393,7 +395,7 @@ class Transform:
     Parameters
     ----------
     batch, nx, ny : int
-        Fields, rows of each, and length of a row.
+        Number of fields, rows of each, and length of a row.
     dtype : numpy.dtype
         float32 or float64.
     """
@@ -418,7 +420,7 @@ class Transform:
         return self._spectrum
 
     def backward(self, rows: Array) -> None:
-        """Transform that spectrum back into ``rows``, times ny; the spectrum is lost."""
+        """Transform the spectrum back into ``rows``, multiplied by ny; this overwrites the spectrum."""
         if SIMULATED:
             ny = rows.shape[-1]
             rows[:] = np.fft.irfft(self._spectrum[..., 0] + 1j * self._spectrum[..., 1], ny) * ny

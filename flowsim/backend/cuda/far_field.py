@@ -1,4 +1,4 @@
-"""What the vorticity in the box induces on its sides, in two sweeps: gather, induce."""
+"""Velocity that the vorticity in the box induces on its sides, in two sweeps: gather, induce."""
 
 from __future__ import annotations
 
@@ -36,22 +36,23 @@ Array = Any
 
 
 SPACINGS = 5
-"""Spacings between points in a piece of a side. With one point before them and two behind them there are eight, as many
-as there are warps in a block."""
+"""Spacings between points in a piece of a side. With one point before and two after them there are eight points, as
+many as there are warps in a block."""
 POINTS = SPACINGS + 3
 
 
 class FarField(NamedTuple):
-    """Room for what the far field is found from.
+    """Work arrays of the far field.
 
     Attributes
     ----------
     vortices
-        Blocks of vortices, shape (B, 7, blocks), the last of which have left the box.
+        Blocks of vortices, shape (B, 7, blocks). The last :data:`~flowsim.kernels.far_field.DEPARTED` have left the
+        box.
     excess
-        Of the circulation of all blocks over zero, shape (B,).
+        Total circulation of all blocks, shape (B,).
     lacks
-        What the wakes lack that leave through the sides, shape (B, 4, 2).
+        Flux deficits of the wakes that leave through the sides, there and far behind them, shape (B, 4, 2).
     """
 
     vortices: Array
@@ -61,7 +62,7 @@ class FarField(NamedTuple):
 
 @cuda.jit(device=True)
 def _find_lack(b: int, side: int, fields: Fields, box: Box, lacks: Array, scratch: Array) -> None:
-    """Write what the wake lacks that leaves through a side, if that is ``outflow``."""
+    """Write the flux deficits of the wake that leaves through a side, if it is ``outflow``."""
     if box.sides[side] != OUTFLOW:
         return
     u, v, h, t = fields.u, fields.v, box.h, cuda.threadIdx.x
@@ -81,9 +82,9 @@ def _gather(
     active: Array, fields: Fields, flat: Fields, clock: Clock, box: Box, moves: bool, spacing: int,
     room: FarField,
 ) -> None:  # fmt: skip
-    """Write the multipoles of blocks of vorticity about their middles, and what wakes lack that leave the box.
+    """Write the multipoles of blocks of vorticity about their centres, and the flux deficits of wakes leaving the box.
 
-    A block of threads for each block of vorticity, one more for each side, and one for what has left the box.
+    There is a block of threads for each block of vorticity, one more for each side, and one for what has left the box.
     """
     b, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[b]:
@@ -105,7 +106,7 @@ def _gather(
     first, last = block_range(n // across, nx, spacing)
     low, high = block_range(n % across, ny, spacing)
     xm, ym = 0.5 * (first + last - 1) * h, 0.5 * (low + high - 1) * h
-    # each warp has some rows, each of its threads some corners of them: those along x come first, as on the CPU
+    # each warp takes some rows, each of its threads some corners of them; sums along x come first, as on the CPU
     lane, warps = t % WARP, cuda.blockDim.x // WARP
     rows = (last - first + warps - 1) // warps
     start = first + t // WARP * rows
@@ -140,9 +141,9 @@ def _gather(
 
 @Kernel
 def _induce(active: Array, box: Box, nx: int, ny: int, spacing: int, room: FarField) -> None:
-    """Give pieces of the sides the stream and the induced velocity, found at points ``spacing`` cells apart.
+    """Set the stream plus the induced velocity on pieces of the sides, from points ``spacing`` cells apart.
 
-    A block of threads for each piece, a warp for each point, and a cubic between them.
+    There is a block of threads for each piece, a warp for each point, and a cubic between the points.
     """
     b, side, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     h, sides, given, stream, _ = box
@@ -186,10 +187,10 @@ def _induce(active: Array, box: Box, nx: int, ny: int, spacing: int, room: FarFi
 def far_field(
     active: Array, fields: Fields, clock: Clock, box: Box, moves: bool, spacing: int, room: FarField
 ) -> None:
-    """Give the ``far_field`` sides the normal velocity of the unbounded flow, as on the CPU."""
+    """Set the normal velocity of the unbounded flow on the ``far_field`` sides, as on the CPU."""
     batch, nx, ny = fields.pressure.shape
     blocks = (batch, room.vortices.shape[2] - DEPARTED + SIDES + 1)
-    # a warp for every sixteen rows of a block of vorticity: there are many blocks, and each waits for its own sums
+    # one warp per sixteen rows of a block of vorticity: there are many blocks, and each waits for its own sums
     warps = max(1, min(block_size(spacing) // 16, THREADS // WARP))
     records = fields, flattened(fields), clock, box
     _gather.launch(blocks, (warps * WARP,), active, *records, moves, spacing, room)

@@ -1,9 +1,9 @@
 """Sweeps over the whole grid: advection and diffusion, divergence, correction.
 
-Threads of a block lie along y, where memory is contiguous, and each goes through a few rows, from one to the next along
-x, with the neighbours there in registers. A simulation that is not active is left by its threads at once. Sweeps over
-all cells see flat arrays through unsigned indices, to which a row is added: numba lets negative ones count from the
-end, and what that takes for each access, in 64 bits, is more than all the arithmetic of a cell.
+Threads of a block lie along y, where memory is contiguous; each advances through a few rows along x and keeps the
+neighbours in that direction in registers. Threads of an inactive simulation return at once. Sweeps over all cells use
+flat arrays and unsigned indices, to which a row is added: numba lets negative indices count from the end, and that
+check, in 64 bits for each access, costs more than all the arithmetic of a cell.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from flowsim.kernels.time import note_speed
 Array = Any
 WARPS = TILE[0] * TILE[1] // WARP
 PREDICTING_BLOCKS = 5
-"""Blocks of the prediction that a multiprocessor takes at once: registers are limited to that."""
+"""Blocks of the prediction that a multiprocessor runs at once; the number of registers is limited accordingly."""
 PREDICTED_ROWS = min(4, ROWS)
-"""Rows that a thread predicts at most: with more, fewer blocks would hide the time that memory takes."""
+"""Most rows that a thread predicts: with more, there would be fewer blocks to hide memory latency."""
 
 
 class Speeds(NamedTuple):
-    """Where the blocks of a sweep find the largest speed of each simulation.
+    """Work arrays in which the blocks of a sweep find the largest speed of each simulation.
 
-    The largest so far and how many blocks have brought theirs, zeros between sweeps.
+    The largest speed so far, and how many blocks have contributed; both are zero between sweeps.
     """
 
     largest: Array
@@ -74,13 +74,13 @@ def cell_index(b: int, i: int, j: int, nx: int, ny: int) -> Any:
 
 @cuda.jit(device=True)
 def rows_of_thread(sweep: Sweep) -> tuple[int, int]:
-    """Return the first of the rows that this thread goes through, and where they end."""
+    """Return the range of rows [first, stop) of this thread."""
     first = (cuda.blockIdx.y * cuda.blockDim.y + cuda.threadIdx.y) * sweep.rows
     return first, min(first + sweep.rows, sweep.nx)
 
 
 def flattened(fields: Fields) -> Fields:
-    """Return fields whose arrays have one index, as sweeps over all cells take them."""
+    """Return the fields as one-dimensional arrays, as sweeps over all cells take them."""
     return Fields(*(field.reshape(-1) for field in fields))
 
 
@@ -98,22 +98,22 @@ def _predict(
     per_12, per_h, nu_per_h = real(1.0 / 12.0), real(over_h), real(clock[b, VISCOSITY] * over_h)
     step, r, dth = real(dt), real(clock[b, RATIO]), real(dt * over_h)
     o, one, two = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(2)
-    e, ee = np.uint64(ny + 2 * G), np.uint64(2 * (ny + 2 * G))  # from one row to the next ones
+    e, ee = np.uint64(ny + 2 * G), np.uint64(2 * (ny + 2 * G))  # offsets of the next two rows
     cell, row = cell_index(b, first, j, nx, ny), np.uint64(ny)
     below = cell - one if j > 0 else cell + np.uint64(ny - 1)
     behind = p[cell - row if first > 0 else cell + np.uint64((nx - 1) * ny)]
-    # the normal velocity on a side is not that of the sweep, unless the side is periodic
+    # the normal velocity on a side is not set here, unless the side is periodic
     changes_u = first > 0 or sides[LEFT] == PERIODIC
     changes_v = j > 0 or sides[BOTTOM] == PERIODIC
     uw, u0, ue, us, vnw = u[o - e], u[o], u[o + e], u[o - one], v[o - e + one]
     vw, v0, ve = v[o - e], v[o], v[o + e]
-    # u flows through the cell centres, v through the corners; what leaves a row enters the next
+    # fluxes of u pass through cell centres, those of v through corners; what leaves a row enters the next
     u_west = flux(HALF * (uw + u0), u[o - ee], uw, u0, ue, per_12, nu_per_h)
     v_west = flux(HALF * (us + u0), v[o - ee], vw, v0, ve, per_12, nu_per_h)
     uee, vee, here, earlier_u, earlier_v = u[o + ee], v[o + ee], p[cell], old_u[o], old_v[o]
     for i in range(first, stop):
-        # all that is read comes before all that is written: no compiler may read ahead of what it might have written;
-        # what comes from memory, and not from a cache, is read a row ahead
+        # all reads come before all writes, because the compiler cannot move a read before a write that may alias it;
+        # values that come from memory rather than from a cache are read one row ahead
         ahead, row_ahead = (e, row) if i < stop - 1 else (np.uint64(0), np.uint64(0))
         next_uee, next_vee, next_here = u[o + ahead + ee], v[o + ahead + ee], p[cell + row_ahead]
         next_earlier_u, next_earlier_v = old_u[o + ahead], old_v[o + ahead]
@@ -142,14 +142,14 @@ def _predict(
 
 
 _predict_in_double = Kernel(_predict.function)
-"""The same with as many registers as double precision takes."""
+"""The same kernel with as many registers as double precision takes."""
 
 
 def predict(active: Array, fields: Fields, clock: Clock, box: Box, room: Any) -> None:
-    """Write to new_u, new_v the velocity after advection, diffusion and the last pressure gradient.
+    """Write the velocity after advection, diffusion and the last pressure gradient to new_u, new_v.
 
-    The rates of the previous step make way for those of this one. Fluxes along x are handed from row to row; those
-    along y are found on either side of a face, which is cheaper than to share them.
+    The rates of this step replace those of the previous one. Fluxes along x are passed from row to row; those along y
+    are computed on both sides of a face, which is cheaper than sharing them.
     """
     sweep, tiles = sweep_over(fields.pressure.shape, PREDICTED_ROWS)
     kernel = _predict if fields.u.itemsize == 4 else _predict_in_double
@@ -160,7 +160,7 @@ def predict(active: Array, fields: Fields, clock: Clock, box: Box, room: Any) ->
 def write_outflow(
     u: Array, v: Array, d: Array, j: int, place: int, sign: Any, sweep: Sweep, sides: Array
 ) -> None:
-    """Write h div u of the cells j of this thread's rows, times ``sign``, to entries ``place`` of d."""
+    """Write h div u of cells j of this thread's rows, multiplied by ``sign``, to entries ``place`` of d."""
     (nx, ny, _), (first, stop) = sweep, rows_of_thread(sweep)
     if first >= nx:
         return
@@ -194,10 +194,10 @@ def divergence(active: Array, u: Array, v: Array, d: Array, sides: Array) -> Non
 
 @cuda.jit(device=True)
 def place_along_y(j: int, ny: int, sides: Array) -> int:
-    """Return where the pressure solver keeps entry j of a row.
+    """Return where the pressure solver stores entry j of a row.
 
-    Between walls even entries come first and odd ones backwards after them: the Fourier transform of a row in this
-    order is its cosine transform but for a factor for each mode (Makhoul 1980).
+    Between walls even entries come first, followed by the odd ones in reverse order: the Fourier transform of a row in
+    this order is its cosine transform up to a factor for each mode (Makhoul 1980).
     """
     if sides[BOTTOM] == PERIODIC:
         return j
@@ -206,11 +206,11 @@ def place_along_y(j: int, ny: int, sides: Array) -> int:
 
 @cuda.jit(device=True)
 def sign_along_y(j: int, sides: Array) -> int:
-    """Return the sign with which the pressure solver keeps entry j: between open sides it makes sines of cosines."""
+    """Return the sign with which the pressure solver stores entry j: between open sides it turns cosines into sines."""
     return -1 if sides[BOTTOM] == OPEN and j % 2 == 1 else 1
 
 
-# one loop: what is found for a row stays in registers for the next one
+# one loop, so that values of a row stay in registers for the next one
 @Kernel
 def _correct(
     active: Array,
@@ -234,7 +234,7 @@ def _correct(
         corner, row = cell_index(b, first, 0, nx, ny), np.uint64(ny)
         cell, at = corner + np.uint64(j), corner + np.uint64(place_along_y(j, ny, sides))
         sign = real(sign_along_y(j, sides))
-        # beyond an open side phi is odd about the side, beyond others even, unless they are periodic
+        # phi is continued oddly beyond an open side, and evenly beyond others that are not periodic
         low_x = real(-1 if sides[LEFT] == OPEN else 1)
         high_x = real(-1 if sides[RIGHT] == OPEN else 1)
         below, sign_below = at, sign * real(-1 if sides[BOTTOM] == OPEN else 1)
@@ -243,7 +243,7 @@ def _correct(
             before = j - 1 if j > 0 else ny - 1
             below = corner + np.uint64(place_along_y(before, ny, sides))
             sign_below = real(sign_along_y(before, sides))
-        # v above the cells is another thread's, too, unless it lies on a side
+        # v above the cells is also computed by another thread, unless it lies on a side
         on_top = j == ny - 1 and sides[BOTTOM] != PERIODIC
         if not on_top:
             after = j + 1 if j < ny - 1 else 0
@@ -266,7 +266,7 @@ def _correct(
                 next_at, turn = at, high_x
             elif i == nx - 1:
                 next_o, next_at = o - np.uint64(nx - 1) * e, at - np.uint64(nx - 1) * row
-            # all that is read comes before all that is written: see _predict
+            # all reads come before all writes: see _predict
             new_east, ahead, new_south, new_north = new_u[next_o], phi[next_at], new_v[o], new_v[up]
             under, over, pressure = phi[below], phi[above], p[cell]
             beyond = turn * (sign * ahead)
@@ -298,12 +298,12 @@ def _correct(
 
 @cuda.jit(device=True)
 def _note_block(b: int, fastest: float, blocks: int, speeds: Speeds, clock: Clock) -> None:
-    """Join in the largest speed of a simulation; its last block notes it, and leaves all as it was before the first."""
+    """Update the largest speed of a simulation; its last block stores the result and resets the work arrays."""
     cuda.atomic.max(speeds.largest, b, fastest)
     cuda.threadfence()
     if cuda.atomic.add(speeds.arrived, b, 1) == blocks - 1:
         cuda.threadfence()
-        # not from a cache
+        # an atomic read, so that the value does not come from a cache
         note_speed(b, cuda.atomic.max(speeds.largest, b, 0.0), clock)
         speeds.largest[b], speeds.arrived[b] = 0.0, 0
 
@@ -311,10 +311,10 @@ def _note_block(b: int, fastest: float, blocks: int, speeds: Speeds, clock: Cloc
 def correct(
     active: Array, fields: Fields, clock: Clock, box: Box, keep_pressure: bool, speeds: Speeds
 ) -> None:
-    """Write the projected velocity to u, v, add phi to the pressure, and find the fastest cell, who has blown up.
+    """Write the projected velocity to u, v, add phi to the pressure, and store the largest speed and blow-ups.
 
-    ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; the pressure is left as it is without
-    ``keep_pressure``. A velocity that is not finite is of infinite speed.
+    ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; without ``keep_pressure`` the pressure
+    does not change. A velocity that is not finite counts as infinite speed.
     """
     sweep, tiles = sweep_over(fields.pressure.shape)
     records = flattened(fields), clock, box
@@ -322,7 +322,7 @@ def correct(
 
 
 def find_speed(active: Array, fields: Fields, clock: Clock, box: Box, speeds: Speeds) -> None:
-    """Do nothing: :func:`correct` has noted the speed."""
+    """Do nothing: :func:`correct` has stored the speed."""
 
 
 @Kernel
@@ -351,5 +351,5 @@ def _sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity
 
 
 def sample(active: Array, u: Array, v: Array, points: Array, h: float, velocity: Array) -> None:
-    """Write to ``velocity`` (B, n, 2) the velocity at ``points`` (B, n, 2)."""
+    """Write the velocity at ``points`` (B, n, 2) to ``velocity`` (B, n, 2)."""
     _sample.launch((len(active),), (THREADS,), active, u, v, points, h, velocity)

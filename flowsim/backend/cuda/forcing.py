@@ -18,7 +18,7 @@ Array = Any
 
 @Kernel
 def _hold(active: Array, u: Array, v: Array, columns: Array, clock: Array) -> None:
-    """Find the force that holds the mean velocity; a block for each simulation, whose sum is always the same."""
+    """Compute the force that holds the mean velocity; with one block per simulation the sum is reproducible."""
     b, t = cuda.blockIdx.x, cuda.threadIdx.x
     if not active[b]:
         return
@@ -57,7 +57,7 @@ def _push_by_field(
 
 
 def push(active: Array, fields: Fields, clock: Clock, forcing: Forcing) -> None:
-    """Let the force act on new_u and new_v, as on the CPU."""
+    """Add the effect of the force to new_u and new_v, as on the CPU."""
     u, v, new = fields.u, fields.v, (fields.new_u, fields.new_v)
     batch, nx, ny = u.shape[0], u.shape[1] - 2 * G, u.shape[2] - 2 * G
     _hold.launch((batch,), (THREADS,), active, u, v, forcing.columns, clock.columns)

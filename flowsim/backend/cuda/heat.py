@@ -1,4 +1,4 @@
-"""Kernels over the temperature: ghost points, advection and diffusion, buoyancy, bodies that are held at one."""
+"""Kernels over the temperature: ghost points, advection and diffusion, buoyancy, bodies with a given temperature."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Array = Any
 def _fill(
     active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box, nx: int, ny: int
 ) -> None:
-    """Fill both ends of lines, a thread for each: first those along x, then those along y."""
+    """Fill both ends of lines, with one thread per line: first those along x, then those along y."""
     b, m = cuda.blockIdx.x, cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     if m >= nx + ny or not active[b]:
         return
@@ -78,7 +78,7 @@ def _advance(
 def advance_temperature(
     active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box, room: Any
 ) -> None:
-    """Write to new_temperature what advection and diffusion make of the temperature."""
+    """Write the temperature after advection and diffusion to new_temperature."""
     batch, nx, ny = fields.pressure.shape
     tiles = cell_blocks(nx, ny, batch), (*TILE, 1)
     _advance.launch(*tiles, active, fields, heat, clock, nx, ny, 1.0 / box.h)
@@ -110,7 +110,7 @@ def _lift(
 
 
 def lift(active: Array, fields: Fields, heat: Heat, clock: Clock, box: Box) -> None:
-    """Let buoyancy act on new_u and new_v, as a part of the rates that a multi-step method goes by."""
+    """Add buoyancy to new_u and new_v, and to the rates that a multi-step method uses."""
     batch, nx, ny = fields.pressure.shape
     tiles = cell_blocks(nx + 1, ny + 1, batch), (*TILE, 1)
     _lift.launch(*tiles, active, fields, heat, clock, box, nx, ny)
@@ -124,7 +124,7 @@ def _keep(active: Array, temperature: Array, new: Array, nx: int, ny: int) -> No
 
 
 def keep_temperature(active: Array, heat: Heat) -> None:
-    """Let the temperature of the end of the step be that of the flow."""
+    """Copy new_temperature to the temperature of the flow."""
     batch, wide, high = heat.temperature.shape
     nx, ny = wide - 2 * G, high - 2 * G
     tiles = cell_blocks(nx, ny, batch), (*TILE, 1)
@@ -162,5 +162,5 @@ def _heat_bodies(
 def heat_bodies(
     active: Array, heat: Heat, bodies: Bodies, clock: Clock, box: Box, penalty: float
 ) -> None:
-    """Bring new_temperature under every body that has a temperature to that, implicitly."""
+    """Penalise new_temperature under every body with a given temperature towards that, implicitly."""
     _heat_bodies.launch((len(active),), (THREADS,), active, heat, bodies, clock, box, penalty)

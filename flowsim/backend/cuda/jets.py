@@ -1,4 +1,4 @@
-"""Sweeps over the windows of jets: a block of threads for each body, or each simulation."""
+"""Sweeps over the windows of jets, with a block of threads for each body or each simulation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _ramp_jets(active: Array, jets: Any, clock: Array) -> None:
 
 
 def ramp_jets(active: Array, jets: Any, clock: Array) -> None:
-    """Let the flow rates of all jets approach their targets."""
+    """Move the flow rates of all jets towards their targets."""
     _ramp_jets.launch((len(active),), (1,), active, jets, clock)
 
 
@@ -62,7 +62,7 @@ def ramp_jets(active: Array, jets: Any, clock: Array) -> None:
 def _weigh_jets(
     active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
 ) -> None:
-    """Take what the jets of the bodies of a level add off the sums over the faces under them, note their momentum."""
+    """Subtract the jets' part from the sums over the faces under bodies of a level, and store the jets' momentum."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
@@ -115,7 +115,7 @@ def _add_jets(
     box: Box,
     room: BodyRoom,
 ) -> None:
-    """Drag the fluid under bodies of a level along with their jets."""
+    """Add the velocity of the jets to that of the fluid under bodies of a level."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
@@ -138,7 +138,7 @@ def _add_jets(
             if shares[1, n, a, b] > 0.0:
                 jet = jet_velocity(frame, False, (i + 0.5) * h, m * h, h)
                 v[n, a, b] += shares[1, n, a, b] * real(rate * jet)
-        cuda.syncthreads()  # jets beside each other may move the same faces
+        cuda.syncthreads()  # neighbouring jets may act on the same faces
     if t == 0:
         arm_x, arm_y = place[MASS_X] - place[AT_X], place[MASS_Y] - place[AT_Y]
         add_gain(jets, n, k, bodies.state[n, k], arm_x, arm_y, clock.columns[n, DT])
@@ -147,7 +147,7 @@ def _add_jets(
 def weigh_jets(
     active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
 ) -> None:
-    """Take what the jets of the bodies of a level add off the sums over the faces under them, note their momentum."""
+    """Subtract the jets' part from the sums over the faces under bodies of a level, and store the jets' momentum."""
     batch, count = room.windows.shape[:2]
     _weigh_jets.launch((count, batch), (THREADS,), active, level, fields, bodies, box, room)
 
@@ -161,7 +161,7 @@ def add_jets(
     box: Box,
     room: BodyRoom,
 ) -> None:
-    """Drag the fluid under bodies of a level along with their jets."""
+    """Add the velocity of the jets to that of the fluid under bodies of a level."""
     batch, count = room.windows.shape[:2]
     _add_jets.launch((count, batch), (THREADS,), active, level, fields, bodies, clock, box, room)
 
@@ -192,7 +192,7 @@ def _subtract_sources(
 def subtract_sources(
     active: Array, d: Array, bodies: Bodies, box: Box, ordered: bool = False
 ) -> None:
-    """Subtract the sources of the jets from h div u, in the order of the pressure solver if it is ``ordered``."""
+    """Subtract the sources of the jets from h div u, which is in the order of the pressure solver if ``ordered``."""
     jets, state = bodies.jets, bodies.state
     _subtract_sources.launch(
         (len(active),), (THREADS,), active, d, jets, state, box.h, box.sides, ordered
@@ -210,7 +210,7 @@ def _balance_jets(
 
 
 def balance_jets(active: Array, fields: Fields, bodies: Bodies, box: Box) -> None:
-    """Let what jets blow in out through the sides, as :func:`update_sides` does with what else does not balance."""
+    """Let the net flow rate of jets out through the sides, as :func:`update_sides` does with other imbalances."""
     nx, ny = fields.new_u.shape[1] - 2 * G, fields.new_u.shape[2] - 2 * G
     flat = fields.new_u.reshape(-1), fields.new_v.reshape(-1)
     _balance_jets.launch(

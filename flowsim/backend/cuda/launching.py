@@ -1,7 +1,7 @@
-"""How kernels are compiled and launched, on a device or in numba's simulator.
+"""Compilation and launch of kernels, on a device or in numba's simulator.
 
-With ``NUMBA_ENABLE_CUDASIM=1`` in the environment when numba is imported, kernels run on the CPU, one Python thread
-for each of the device, over NumPy arrays: far too slow to be used, and just right to test every kernel without a GPU.
+With ``NUMBA_ENABLE_CUDASIM=1`` in the environment when numba is imported, kernels run on the CPU over NumPy arrays,
+with one Python thread for each thread of the device: far too slow for use, but it tests every kernel without a GPU.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Array = Any
 
 SIMULATED = bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 THREADS = 8 if SIMULATED else 256
-"""Threads of a block, where a sweep has no number of its own."""
+"""Threads per block, unless a sweep has its own number."""
 WARP = 1 if SIMULATED else 32
-"""Threads that run in step and can add up without a barrier; the simulator has no such thing."""
+"""Threads that run in lockstep and can add up without a barrier; the simulator has no warps."""
 TILE = (4, 2) if SIMULATED else (64, 4)
 """Threads of a block along y and x in sweeps over all cells."""
 ROWS = 3 if SIMULATED else 8
-"""Rows that each thread of a sweep over all cells goes through at most."""
+"""Most rows that a thread of a sweep over all cells goes through."""
 FULL = 32 if SIMULATED else 2**17
-"""Threads that occupy a device: each goes through more than one row only where there are so many."""
+"""Threads that occupy a device: a thread goes through more than one row only if there are at least as many."""
 
 
 def as_taken(argument: Any) -> Any:
-    """Return what numba takes for an argument of a kernel.
+    """Convert an argument of a kernel to one that numba takes.
 
-    For an array of CuPy a view, without the synchronization that a conversion by numba brings; for None, which a kernel
-    cannot be launched with, an empty tuple.
+    A CuPy array becomes a view, without the synchronization of numba's own conversion; None, with which a kernel cannot
+    be launched, becomes an empty tuple.
     """
     if argument is None:
         return ()
@@ -45,9 +45,10 @@ def as_taken(argument: Any) -> Any:
 
 
 def _in_place(argument: Any) -> Any:
-    """Return what the simulator takes for an array that is on the device.
+    """Mark an array as being on the device for the simulator.
 
-    It writes a copy of any other back at the end, over what the kernel wrote to the same array as part of a record.
+    The simulator writes a copy of any other array back at the end, over what the kernel wrote to the same array as part
+    of a record.
     """
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
@@ -68,7 +69,7 @@ class Kernel:
     function : callable
         The kernel.
     **options
-        Of ``cuda.jit``, such as ``launch_bounds``; the simulator needs none.
+        Options of ``cuda.jit``, such as ``launch_bounds``; the simulator ignores them.
     """
 
     def __init__(self, function: Callable[..., None], **options: Any) -> None:
@@ -79,8 +80,8 @@ class Kernel:
         self._compiled = cuda.jit(**self.options)(function)
 
     def launch(self, blocks: tuple[int, ...], threads: tuple[int, ...], *arguments: Any) -> None:
-        """Launch so many blocks of so many threads."""
-        # numba advises against grids as small as a sweep over the sides must be, in colour
+        """Launch the kernel with the given numbers of blocks and of threads per block."""
+        # numba warns of small grids, but sweeps over the sides need no larger ones
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*Grid size")
             if SIMULATED:
@@ -90,7 +91,7 @@ class Kernel:
 
 
 class Sweep(NamedTuple):
-    """A sweep over all cells: the cells along x and y, and the rows along x that a thread goes through at most."""
+    """A sweep over all cells: number of cells along x and y, and most rows along x that a thread goes through."""
 
     nx: int
     ny: int
@@ -100,7 +101,7 @@ class Sweep(NamedTuple):
 def sweep_over(shape: tuple[int, int, int], most: int = ROWS) -> tuple[Sweep, tuple[int, int, int]]:
     """Return a sweep over the cells of a batch, shape (B, nx, ny), and its blocks.
 
-    A thread has as many rows, at most ``most``, as leave threads enough to occupy the device.
+    A thread takes as many rows, at most ``most``, as leave enough threads to occupy the device.
     """
     batch, nx, ny = shape
     rows = min(max(nx * ny * batch // FULL, 1), most)
@@ -108,13 +109,13 @@ def sweep_over(shape: tuple[int, int, int], most: int = ROWS) -> tuple[Sweep, tu
 
 
 def cell_blocks(nx: int, ny: int, batch: int, rows: int = 1) -> tuple[int, int, int]:
-    """Return the number of blocks along y, x and the batch that cover nx by ny cells, ``rows`` for each thread."""
+    """Return the number of blocks along y, x and the batch that cover nx by ny cells, with ``rows`` per thread."""
     return -(-ny // TILE[0]), -(-nx // (TILE[1] * rows)), batch
 
 
 @cuda.jit(device=True)
 def warp_sum(value: float) -> float:
-    """Return the sum of a value over the threads of a warp, to each of them, added in a fixed order."""
+    """Return the sum of a value over the threads of a warp, to each thread, added in a fixed order."""
     away = WARP // 2
     while away > 0:
         value += cuda.shfl_xor_sync(0xFFFFFFFF, value, away)
@@ -124,7 +125,7 @@ def warp_sum(value: float) -> float:
 
 @cuda.jit(device=True)
 def warp_max(value: Any) -> Any:
-    """Return the largest of a value, not NaN, over the threads of a warp, to each of them."""
+    """Return the maximum of a value, which must not be NaN, over the threads of a warp, to each thread."""
     away = WARP // 2
     while away > 0:
         value = max(value, cuda.shfl_xor_sync(0xFFFFFFFF, value, away))
@@ -134,9 +135,9 @@ def warp_max(value: Any) -> Any:
 
 @cuda.jit(device=True)
 def block_sums(values: Any, scratch: Array) -> None:
-    """Add up values of all threads of a block into column 0 of ``scratch`` (values, threads), in a fixed order.
+    """Sum values over all threads of a block into column 0 of ``scratch`` (values, threads), in a fixed order.
 
-    Every value is added up by one warp, so that there is one barrier in between and not one for each halving.
+    Each value is summed by one warp, so that one barrier suffices instead of one for each halving.
     """
     t, threads = cuda.threadIdx.x, cuda.blockDim.x
     cuda.syncthreads()

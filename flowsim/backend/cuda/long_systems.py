@@ -1,7 +1,8 @@
-"""The systems along x in rows too long for the threads of one block (:mod:`flowsim.backend.cuda.systems`).
+"""Solution of the systems along x in rows too long for one block of threads (:mod:`flowsim.backend.cuda.systems`).
 
-Every row is cut into as many pieces as a block has threads for; they are read twice and written twice. The recursions
-are the same, with a table in double precision; each thread adds up what it is handed from the sums of all pieces.
+Every row is divided into as many pieces as a block has threads for; they are read twice and written twice. The
+recursions are the same, with a table in double precision; each thread computes what enters its piece from the sums of
+all pieces.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from flowsim.backend.cuda.systems import (
 
 Array = Any
 MODES, PIECES = (2, 4) if SIMULATED else (16, 32)
-"""Modes and pieces of each row that one block takes."""
+"""Modes per block, and pieces of each row."""
 
 
 @cuda.jit(device=True)
 def _handed_up(sums: Array, table: Array, mode: int, part: int, start: float, piece: int) -> float:
-    """Return what the recursion upwards hands to a piece."""
+    """Return the value with which the upward recursion enters a piece."""
     value = start
     for before in range(piece):
         value = table[BELOW + 1, mode, part] * value + sums[before, cuda.threadIdx.x, part]
@@ -41,7 +42,7 @@ def _handed_up(sums: Array, table: Array, mode: int, part: int, start: float, pi
 def _handed_down(
     sums: Array, table: Array, mode: int, part: int, start: float, piece: int, pieces: int
 ) -> float:
-    """Return what the sum over all that lies above, w[i] = rho (w[i+1] + r[i+1]), is at the end of a piece."""
+    """Return the sum over everything above, w[i] = rho (w[i+1] + r[i+1]), at the end of a piece."""
     value = start
     for after in range(pieces - 1, piece, -1):
         per = table[PER_LAST if after == pieces - 1 else BELOW + 1, mode, part]
@@ -49,7 +50,7 @@ def _handed_down(
     return value
 
 
-# arrays in shared memory and numbers, which stay in registers
+# many arguments: arrays in shared memory, and numbers, which stay in registers
 @cuda.jit(device=True)
 def _beginnings(
     rising: Array,
@@ -62,9 +63,9 @@ def _beginnings(
     low: float,
     high: float,
 ) -> tuple[float, float]:
-    """Return what the recursion upwards and the sum over all above begin with, at either end of the row.
+    """Return the initial values of the upward recursion and of the sum over everything above, at the ends of the row.
 
-    ``low`` and ``high`` are 1 where the row goes on evenly and -1 where oddly.
+    ``low`` and ``high`` are 1 where the row is continued evenly and -1 where oddly.
     """
     up, down = 0.0, 0.0
     for piece in range(pieces):
@@ -83,7 +84,7 @@ def _beginnings(
     return closure * low * (down + high * row * up), rho * closure * high * (up + low * row * down)
 
 
-# arrays in shared memory and numbers, which stay in registers
+# many arguments: arrays in shared memory, and numbers, which stay in registers
 @cuda.jit(device=True)
 def _solve_mode_zero(
     spectrum: Array,
@@ -98,10 +99,10 @@ def _solve_mode_zero(
     scale: float,
     sums: Array,
 ) -> None:
-    """Solve the mode of no variation along y, in double precision; it is written times ``scale``.
+    """Solve the mode that is constant along y, in double precision; the solution is multiplied by ``scale``.
 
-    ``first`` is where this piece of ``count`` rows begins. ``sums`` (3, pieces) is room for what the threads tell each
-    other; all threads of a block come along.
+    ``first`` is the index where this piece of ``count`` rows begins. ``sums`` (3, pieces) is scratch memory that the
+    threads share; all threads of a block must call this.
     """
     pieces = (n + length - 1) // length
     mine = cuda.threadIdx.x == 0 and cuda.threadIdx.y < pieces
@@ -128,7 +129,7 @@ def _solve_mode_zero(
             at += row
 
 
-# one kernel: its parts are divided by barriers, and share what is in registers
+# one kernel: its parts are separated by barriers, and share registers
 @Kernel
 def solve_long_systems(
     active: Array,
@@ -143,7 +144,7 @@ def solve_long_systems(
     held_low: bool,
     held_high: bool,
 ) -> None:
-    """Solve for the entries of a block; see :meth:`flowsim.backend.cuda.poisson.Systems.solve`."""
+    """Solve the systems for the entries of a block; see :meth:`flowsim.backend.cuda.poisson.Systems.solve`."""
     b = cuda.blockIdx.z * cuda.gridDim.y + cuda.blockIdx.y
     piece, x = cuda.threadIdx.y, cuda.threadIdx.x
     if b >= active.size or not active[b]:

@@ -1,7 +1,7 @@
-"""Pairs of numbers that lie side by side in a flat array, such as the complex numbers of a spectrum, moved as one.
+"""Loads and stores of pairs of adjacent numbers in a flat array, such as the complex numbers of a spectrum.
 
-A GPU reads and writes two numbers by one instruction where it knows that they lie on a multiple of their size; numba
-knows it of no array. The simulator reads them one by one.
+A GPU reads or writes two numbers by one instruction if it knows that they are aligned to the size of the pair; numba
+does not know this of any array. The simulator reads them one by one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Array = Any
 if SIMULATED:
 
     def load_pair(array: Array, at: Any) -> tuple[Any, Any]:
-        """Return the numbers at the even place ``at`` and behind it."""
+        """Return the numbers at the even index ``at`` and the next one."""
         return array[at], array[at + type(at)(1)]
 
     def store_pair(array: Array, at: Any, first: Any, second: Any) -> None:
-        """Write numbers to the even place ``at`` and behind it."""
+        """Write numbers to the even index ``at`` and the next one."""
         array[at], array[at + type(at)(1)] = first, second
 
 else:
@@ -36,7 +36,7 @@ else:
 
     @intrinsic
     def load_pair(typing: Any, array: Any, at: Any) -> Any:
-        """Return the numbers at the even place ``at`` and behind it."""
+        """Return the numbers at the even index ``at`` and the next one."""
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             place, size = _place(context, builder, signature.args[0], *given)
@@ -48,7 +48,7 @@ else:
 
     @intrinsic
     def store_pair(typing: Any, array: Any, at: Any, first: Any, second: Any) -> Any:
-        """Write numbers to the even place ``at`` and behind it."""
+        """Write numbers to the even index ``at`` and the next one."""
 
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             place, size = _place(context, builder, signature.args[0], *given[:2])

@@ -1,12 +1,13 @@
-"""Sweeps over the windows of the bodies: many blocks of threads for each body.
+"""The penalty: sweeps over the windows of the bodies, with many blocks of threads for each body.
 
 Bodies of a level (:mod:`flowsim.backend.cuda.placing`) are independent of each other, and a level takes three launches.
-The first finds the solid shares and the sums over the faces under each body, in as many blocks as its window has parts,
-the second adds the parts up in their order, so that a run repeats to the bit, and gives the body its new motion, the
-third drags the fluid along. Of those of level two, one block of threads a simulation takes one after the other.
+The first computes the solid shares and the sums over the faces under each body, in as many blocks as its window has
+parts; the second adds up the parts in a fixed order, so that a run is reproducible bit for bit, and computes the new
+motion of the body; the third drags the fluid along. Bodies of level two are processed one after the other, by one block
+of threads per simulation.
 
-What belongs to bodies that bend is compiled only for simulations that have some, and what resolves overlaps only for
-levels one and two.
+The code for bending bodies is compiled only for simulations that have some, and the code that resolves overlaps only
+for levels one and two.
 """
 
 from __future__ import annotations
@@ -58,17 +59,18 @@ from flowsim.kernels.rigid import respond
 Array = Any
 
 WEST, EAST, SOUTH, NORTH = range(4)
-"""Faces beside a face."""
+"""Neighbours of a face."""
 BLOCKS_EACH = 5
-"""Blocks that a multiprocessor takes at once of the launch that finds shares: registers are limited to that."""
+"""Blocks of the launch that computes shares that a multiprocessor runs at once; the number of registers is limited
+accordingly."""
 
 
 @cuda.jit(device=True)
 def _find_beside(own: float, rx: float, ry: float, about: Any, shared: Any) -> bool:
-    """Return whether this thread's face is less than a cell outside of the body; find the distances beside such faces.
+    """Return whether this thread's face is less than a cell outside the body; compute its neighbours' distances then.
 
-    (rx, ry) is its place relative to the body, and ``own`` its distance. Few faces of a block need the four distances
-    beside them, and those lie apart: all threads of the block share that work.
+    (rx, ry) is its position relative to the body, and ``own`` its distance. Few faces of a block need the distances of
+    their four neighbours, and those are scattered: all threads of the block share that work.
     """
     n, k, seen, bodies, h, _, diffusion, _, _, _ = about
     points, beside, near, count = shared
@@ -94,10 +96,10 @@ def _find_beside(own: float, rx: float, ry: float, about: Any, shared: Any) -> b
 
 @cuda.jit(device=True)
 def _less_claimed(share: float, px: float, py: float, own: float, about: Any, others: Any) -> float:
-    """Return the share of a face, less what bodies before this one claim.
+    """Return the share of a face, minus what bodies before this one in the order claim.
 
-    ``others`` is None for a body that meets none, and else its rank, states and contacts of all bodies of the
-    simulation.
+    ``others`` is None for a body that meets no other, and otherwise its rank, and states and contacts of all bodies of
+    the simulation.
     """
     n, k, _, bodies, h, grip, _, nx, ny, sides = about
     if others is None:
@@ -112,7 +114,7 @@ def _less_claimed(share: float, px: float, py: float, own: float, about: Any, ot
 
 @cuda.jit(device=True)
 def _drift(midlines: Any, about: Any, along_x: bool, px: float, py: float) -> float:
-    """Return the velocity of deformation of a face."""
+    """Return the deformation velocity at a face."""
     if midlines is None:
         return 0.0
     n, k, (x, y, cos, sin), bodies = about[0], about[1], about[2], about[3]
@@ -120,17 +122,17 @@ def _drift(midlines: Any, about: Any, along_x: bool, px: float, py: float) -> fl
     return u if along_x else v
 
 
-# what is the same for all faces of a thread, found once by the kernel
+# many arguments: values that are the same for all faces of a thread, computed once by the kernel
 @cuda.jit(device=True)
 def _add_up(
     along_x: bool, part: Any, window: Any, middle: Any, about: Any, others: Any, field: Array, share: Array,
     drift: Array, shared: Any,
 ) -> Any:  # fmt: skip
-    """Find the solid shares of a block's faces of u (``along_x``) or v in a window; return a thread's five sums.
+    """Compute the solid shares of a block's faces of u (``along_x``) or v in a window; return a thread's five sums.
 
-    ``part`` is where the block begins, along x and y, and how far it goes each time; ``middle`` the centre of mass.
-    What deforms is left out of the velocity until :func:`_drag_along`. ``about`` holds what is the same for all faces
-    under a body; ``seen`` in it is place, cosine and sine of the body. ``shared`` is room in shared memory.
+    ``part`` gives start and stride of the block along x and y, ``middle`` the centre of mass. The deformation velocity
+    is subtracted from the velocity until :func:`_drag_along`. ``about`` holds what is the same for all faces under a
+    body; ``seen`` in it is position, cosine and sine of the body. ``shared`` is scratch memory of the block.
     """
     i_first, i_step, j_first, j_step = part
     i0, i1, j0, j1 = window
@@ -141,7 +143,7 @@ def _add_up(
     bent = bends(bodies.midlines, bodies, k)
     to_x, to_y = (0.0, 0.5) if along_x else (0.5, 0.0)
     sums = (0.0, 0.0, 0.0, 0.0, 0.0)
-    # the threads of a block go through the same loops, also where their own faces lie beyond the window
+    # the threads of a block run the same loops, even if their own faces lie outside the window
     corner_i = i0 + i_first
     while corner_i < i1:
         corner_j = j0 + j_first
@@ -172,7 +174,7 @@ def _add_up(
 
 @cuda.jit(device=True)
 def _room_in_block() -> Any:
-    """Return shared memory for places, distances beside, a list of threads and its length: see _find_beside."""
+    """Return shared memory for positions, neighbours' distances, a list of threads and its length: see _find_beside."""
     return (
         cuda.shared.array((2, THREADS), np.float64),
         cuda.shared.array((4, THREADS), np.float64),
@@ -185,13 +187,13 @@ def _room_in_block() -> Any:
 def _note_work(
     midlines: Any, form: Array, body: Array, work: float, spins: Any, inertia: float, dt: float
 ) -> None:
-    """Note what the deformation of a body gave to the fluid."""
+    """Store the work that the deformation of a body did on the fluid."""
     if midlines is None:
         return
     body[TORQUE] = note_deformation(form, body[TORQUE], work, spins, inertia, dt)
 
 
-# what is the same for all faces of a thread, found once by the kernel
+# many arguments: values that are the same for all faces of a thread, computed once by the kernel
 @cuda.jit(device=True)
 def _drag_along(
     part: Any, window: Any, middle: Any, motion: Any, about: Any, bent: bool, u: Array, v: Array,
@@ -232,7 +234,7 @@ def _weighing(view: Callable[[BodyTable], BodyTable], others_of: Callable[..., A
     def _weigh(
         active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
     ) -> None:
-        """Find the solid shares of bodies of a level, and the sums over parts of their windows, of u and of v."""
+        """Compute the solid shares of bodies of a level, and the sums of u and v over parts of their windows."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
         if not active[n] or room.windows[n, k, LEVEL] != level:
             return
@@ -271,7 +273,7 @@ def _none(rank: int, states: Array, contact: Array) -> None:
 
 @device_function
 def _others(rank: int, states: Array, contact: Array) -> Any:
-    """Return what tells where the bodies before this one are."""
+    """Return what is needed to locate the bodies before this one."""
     return rank, states, contact
 
 
@@ -285,7 +287,7 @@ def _respond(
     room: BodyRoom,
     moves: bool,
 ) -> None:
-    """Add up the sums over the parts of windows, and give the bodies of a level their new motion."""
+    """Add up the sums over the parts of windows, and compute the new motion of the bodies of a level."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
@@ -307,7 +309,7 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
     def _drag(
         active: Array, level: int, fields: Fields, bodies: Bodies, box: Box, room: BodyRoom
     ) -> None:
-        """Drag the fluid under bodies of a level along, and add up the work of what deforms."""
+        """Drag the fluid under bodies of a level along, and add up the work of the deformation."""
         chunk, k, n = cuda.blockIdx.x, cuda.blockIdx.y, cuda.blockIdx.z
         if not active[n] or room.windows[n, k, LEVEL] != level:
             return
@@ -335,7 +337,7 @@ def _dragging(view: Callable[[BodyTable], BodyTable]) -> Kernel:
 def _work(
     active: Array, level: int, bodies: Bodies, clock: Clock, box: Box, room: BodyRoom
 ) -> None:
-    """Note what the deformation of the bodies of a level gave to the fluid."""
+    """Store the work that the deformation of bodies of a level did on the fluid."""
     k, n, t = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     if not active[n] or room.windows[n, k, LEVEL] != level:
         return
@@ -359,7 +361,7 @@ def _taking_turns(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         active: Array, fields: Fields, bodies: Bodies, clock: Clock, box: Box, room: BodyRoom,
         moves: bool,
     ) -> None:  # fmt: skip
-        """Do all of it for bodies of level two, one after the other, in one block of threads a simulation."""
+        """Process bodies of level two one after the other, in one block of threads per simulation."""
         n, t = cuda.blockIdx.x, cuda.threadIdx.x
         if not active[n]:
             return
@@ -419,10 +421,10 @@ def penalize(
     active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
     penalty: float, moves: bool,
 ) -> None:  # fmt: skip
-    """Give free bodies their new velocity, drag the fluid under every body along, as on the CPU.
+    """Compute the new velocity of free bodies, and drag the fluid under every body along, as on the CPU.
 
-    With ``jets``, bodies of level two and more take their turns in launches of their own.
-    How the bodies hold the fluid, which follows from ``penalty``, was found when they were placed.
+    With ``jets``, each body of level two or more has launches of its own. How strongly the bodies hold the fluid, which
+    follows from ``penalty``, was computed when they were placed.
     """
     jets, bent = bodies.jets, len(bodies.table.nodes) > 0
     batch, count, _, parts = room.sums.shape

@@ -1,7 +1,7 @@
-"""Where bodies are: the first launch over them, which moves them and finds their windows and levels.
+"""Placing of bodies: the first launch over them, which moves them and finds their windows and levels.
 
-A body has level zero if its window meets none of a less movable one, one if it meets some of level zero alone, and two
-otherwise. What belongs to bodies that bend is compiled only for simulations that have some.
+A body has level zero if its window overlaps that of no less movable body, one if it only overlaps those of level zero,
+and two otherwise. The code for bending bodies is compiled only for simulations that have some.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _Table: Any = BodyTable
 
 @device_function
 def all_bodies(bodies: BodyTable) -> BodyTable:
-    """Return the table of bodies of which some bend."""
+    """Return the table of bodies unchanged, for simulations with bending bodies."""
     return bodies
 
 
 @device_function
 def rigid_bodies(bodies: BodyTable) -> Any:
-    """Return the table of bodies of which none bends: what hangs on None is not compiled."""
+    """Return the table of bodies without what only bending bodies need: code that depends on None is not compiled."""
     return _Table(
         bodies.traits, bodies.kinds, bodies.order, bodies.support, bodies.distances,
         None, None, None, None,
@@ -70,7 +70,8 @@ def rigid_bodies(bodies: BodyTable) -> Any:
 def placed(room: Any, n: int, k: int) -> Any:
     """Return how a body was placed.
 
-    Reference point and direction, centre of mass, window, and how its surface holds the fluid: grip and diffusion.
+    Reference point and direction, centre of mass, window, and how strongly its surface holds the fluid: grip and
+    diffusion.
     """
     place, window = room.places[n, k], room.windows[n, k]
     return (
@@ -87,7 +88,7 @@ def _placing(view: Callable[[BodyTable], BodyTable]) -> Kernel:
         active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
         penalty: float, moves: bool,
     ) -> None:  # fmt: skip
-        """Move bodies, note what they touch of the box, find their windows, levels, and how they hold the fluid."""
+        """Move bodies, note their contacts with the box, and compute their windows, levels, and grip on the fluid."""
         n, t, threads = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x
         if not active[n]:
             return
@@ -136,7 +137,7 @@ def place_bodies(
     active: Array, fields: Fields, bodies: Bodies, time: Clock, box: Box, room: BodyRoom,
     penalty: float, moves: bool,
 ) -> None:  # fmt: skip
-    """Move bodies that move by themselves, find where all are, and let their jets approach their targets."""
+    """Move free and turning bodies, locate all bodies, and move the flow rates of their jets towards the targets."""
     place = _place_bent if len(bodies.table.nodes) else _place
     place.launch(
         (len(active),), (8 if SIMULATED else 32,), active, fields, bodies, time, box, room, penalty,

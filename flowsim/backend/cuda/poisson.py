@@ -1,11 +1,12 @@
 """The pressure solver: real Fourier transforms along y (cuFFT), systems along x by two recursions.
 
 Between walls the cosine transform of a row is the Fourier transform of the row in the order of
-:func:`flowsim.backend.cuda.flow.place_along_y`, turned by w_m = exp(-i pi m / 2 n): real and minus imaginary part of
-the m-th entry are modes m and n - m (Makhoul 1980). The sweeps on either side of the transforms do the ordering and
-the turning. Between open sides odd entries change their sign, too, which makes sine modes of them.
+:func:`flowsim.backend.cuda.flow.place_along_y`, rotated by w_m = exp(-i pi m / 2 n): the real part and minus the
+imaginary part of the m-th entry are modes m and n - m (Makhoul 1980). The sweeps before and after the transforms do the
+reordering and the rotation. Between open sides odd entries also change their sign, which turns the modes into sine
+modes.
 
-What is left is a system along x for every mode (:mod:`flowsim.backend.cuda.systems`).
+This leaves one system along x for every mode (:mod:`flowsim.backend.cuda.systems`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from flowsim.kernels.records import Bodies, Box, Fields
 
 Array = Any
 MOST_BLOCKS = 65535
-"""Of a grid along y."""
+"""Largest number of blocks of a CUDA grid along y."""
 
 
 @Kernel
@@ -46,7 +47,7 @@ class Systems:
     nx, ny, periodic, held, dtype, device
         As for :class:`flowsim.backend.cuda.poisson.PressureSolver`.
     cutting : (int, int), optional
-        Rows of a piece and entries of a block, at least two; by default what :func:`cut` returns.
+        Rows per piece and entries per block, at least two; by default what :func:`cut` returns.
     """
 
     def __init__(
@@ -78,12 +79,12 @@ class Systems:
         table = system_tables(nx, ny, periodic, held, length)
         near = device.array(table.astype(np.float64 if cutting is None else dtype))
         self._table = near if cutting is None else near.reshape(-1)
-        constant = not held[2]  # whether mode 0 does not vary along y, and has blocks of its own
+        constant = not held[2]  # whether mode 0 is constant along y, and has blocks of its own
         self._given = (size, self._table, 1.0 / ny, periodic[0], constant, held[0], held[1])
         self._groups = -(-(ny // 2 + 1 - constant) // self._entries) + constant
 
     def solve(self, active: Array, spectrum: Array) -> None:
-        """Replace a spectrum (B, nx, ny // 2 + 1, 2) by that of the solution, over ny."""
+        """Replace a spectrum (B, nx, ny // 2 + 1, 2) by that of the solution, divided by ny."""
         batch, nx, modes, _ = spectrum.shape
         blocks = (self._groups, min(batch, MOST_BLOCKS), -(-batch // MOST_BLOCKS))
         self._kernel.launch(
@@ -107,7 +108,7 @@ class PressureSolver:
     periodic : (bool, bool)
         Whether the box is periodic in x and in y.
     held : (bool, bool, bool, bool)
-        Whether phi is zero on the left, right, bottom and top side; bottom and top alike.
+        Whether phi is zero on the left, right, bottom and top side; the same for bottom and top.
     dtype : numpy.dtype
     batch : int
     device : Device
@@ -129,7 +130,7 @@ class PressureSolver:
     def solve_divergence(self, active: Array, fields: Fields, bodies: Bodies, box: Box) -> None:
         """Write to phi the potential whose gradient, on unit spacing, has the divergence of the new velocity.
 
-        Less that of the sources of jets. Its rows are in the order of
+        The sources of jets are subtracted from the divergence. The rows of phi are in the order of
         :func:`flowsim.backend.cuda.flow.place_along_y`.
         """
         phi, sides = fields.phi, box.sides
@@ -141,6 +142,6 @@ class PressureSolver:
         self.solve(active, phi)
 
     def solve(self, active: Array, d: Array) -> None:
-        """Replace ``d`` in that order, and of the signs of :func:`flowsim.backend.cuda.flow.sign_along_y`, by phi."""
+        """Replace ``d``, in that order and with the signs of :func:`flowsim.backend.cuda.flow.sign_along_y`, by phi."""
         self._systems.solve(active, self._transform.forward(d))
         self._transform.backward(d)

@@ -1,6 +1,7 @@
-"""Kernels at the end of a step by which a flow is measured while it advances: a block of threads for each flow.
+"""Kernels that measure a flow at the end of a step while it advances, with a block of threads for each flow.
 
-They ask the schedule and not ``active`` whether a flow has taken a step: one that has come to its end is measured, too.
+Whether a flow has taken a step is read from the schedule and not from ``active``, so that a flow that has just stopped
+is measured, too.
 """
 
 from __future__ import annotations

@@ -19,16 +19,16 @@ from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
 LINES = 8 if SIMULATED else 64
-"""Threads of a block that has a line or a face for each of them: few, so that there are many blocks."""
+"""Threads per block in sweeps with one line or face per thread: few, so that there are many blocks."""
 
 
 @Kernel
 def _fill_ghosts(active: Array, fields: Fields, box: Box, nx: int, ny: int, along_x: int) -> None:
-    """Fill both ends of lines, a thread for each: ``along_x`` blocks of a simulation have those along x.
+    """Fill both ends of lines, with one thread per line; ``along_x`` blocks of a simulation take those along x.
 
-    Nothing here depends on which block runs first. Normal velocity is filled from faces that nobody writes. Tangential
-    velocity in ghost lines needs the normal velocity there; each thread that does finds it itself, and others write
-    the same values to the same places.
+    The result does not depend on the order of the blocks. Normal velocity is filled from faces that no thread writes.
+    Tangential velocity in ghost lines needs the normal velocity there; each thread that needs it computes it, and
+    others write the same values to the same entries.
     """
     b, block = cuda.blockIdx.x, cuda.blockIdx.y
     if not active[b]:
@@ -112,7 +112,7 @@ def _predict_open_sides(
 
 
 def predict_open_sides(active: Array, fields: Fields, clock: Clock, box: Box) -> None:
-    """Do what :func:`predict` does for the normal velocity on ``open`` sides, from the half cells behind them."""
+    """Do what :func:`predict` does, for the normal velocity on ``open`` sides, from the half cells behind them."""
     _, nx, ny = fields.pressure.shape
     blocks = (len(active), SIDES, -(-max(nx, ny) // LINES))
     records = flattened(fields), clock, box
@@ -121,10 +121,10 @@ def predict_open_sides(active: Array, fields: Fields, clock: Clock, box: Box) ->
 
 @Kernel
 def _update_sides(active: Array, fields: Fields, clock: Clock, box: Box, nx: int, ny: int) -> None:
-    """Set the faces on the sides, a quarter of the threads for each side.
+    """Set the faces on the sides, with a quarter of the threads for each side.
 
-    Every block adds up the flux out of all sides by itself, from velocities that nobody writes: that takes less time
-    than waiting for the sums of others.
+    Every block computes the flux out of all sides by itself, from velocities that no thread writes: that takes less
+    time than waiting for the sums of other blocks.
     """
     b, t, quarter = cuda.blockIdx.x, cuda.threadIdx.x, cuda.blockDim.x // SIDES
     if not active[b]:
@@ -156,7 +156,7 @@ def _update_sides(active: Array, fields: Fields, clock: Clock, box: Box, nx: int
 
 
 def update_sides(active: Array, fields: Fields, clock: Clock, box: Box) -> None:
-    """Set the normal velocity on all sides but ``open`` ones, without a net flux where there are none of these."""
+    """Set the normal velocity on all sides except ``open`` ones, without a net flux if there are no open sides."""
     nx, ny = fields.u.shape[1] - 2 * G, fields.u.shape[2] - 2 * G
     blocks = (len(active), -(-max(nx, ny) * SIDES // THREADS))
     _update_sides.launch(blocks, (THREADS,), active, flattened(fields), clock, box, nx, ny)

@@ -1,17 +1,17 @@
-"""The systems along x that are left for the modes along y: one read and one write of the spectrum.
+"""Solution of the systems along x, one for each mode along y, with one read and one write of the spectrum.
 
 For a mode, phi[i-1] - (rho + 1/rho) phi[i] + phi[i+1] = r[i] with 0 < rho < 1, and
 
     phi = -rho / ((1 - rho S^-1)(1 - rho S)) r,   S r[i] = r[i+1],
 
-in a row that goes on evenly beyond walls, oddly beyond open sides, or around: a recursion upwards, y[i] = rho y[i-1]
-+ r[i], and one downwards, z[i] = rho z[i+1] + y[i]. Both need no tables of pivots, and their beginnings follow from
-sums over the row.
+in a row that is continued evenly beyond walls, oddly beyond open sides, or periodically: a recursion upwards, y[i] =
+rho y[i-1] + r[i], and one downwards, z[i] = rho z[i+1] + y[i]. Neither needs tables of pivots, and their initial values
+follow from sums over the row.
 
-A row is cut into pieces, and each thread keeps a piece of one entry of the spectrum, which is two modes, in registers.
-It finds the sums of its piece, in both directions, from nothing; a scan in shared memory turns them into sums over all
-pieces up to its own, since rho^length is all that a piece does to what comes in; and then the recursions run in
-registers. Rows too long for the threads of a block go through :mod:`flowsim.backend.cuda.long_systems`.
+A row is divided into pieces, and each thread keeps a piece of one entry of the spectrum, which is two modes, in
+registers. It computes the sums of its piece, in both directions, starting from zero; a scan in shared memory turns them
+into sums over all pieces up to its own, since a piece just multiplies what enters it by rho^length; then the recursions
+run in registers. Rows too long for the threads of a block are solved by :mod:`flowsim.backend.cuda.long_systems`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from flowsim.kernels.cell import line_of_constants
 
 Array = Any
 LENGTH = 4 if SIMULATED else 16
-"""Rows of a piece."""
+"""Rows per piece."""
 ENTRIES = 4 if SIMULATED else 16
-"""Most entries of the spectrum that a block takes."""
+"""Most entries of the spectrum per block."""
 THREADS = 8 if SIMULATED else 512
-"""Threads of a block that are enough: beyond, a block takes fewer entries."""
+"""Sufficient number of threads per block: instead of more, a block takes fewer entries."""
 MOST_THREADS = 32 if SIMULATED else 1024
-"""Threads of a block, at most, in float32; half as many in float64, whose registers are twice as large."""
+"""Most threads per block in float32; half as many in float64, which needs registers of twice the size."""
 FEW_ENTRIES = 2 if SIMULATED else 8
-"""Entries side by side that fill what memory reads at once: a block has more threads before it takes fewer."""
+"""Adjacent entries that fill one memory access: a block takes more threads rather than fewer entries than these."""
 RHO, PER_LAST, PER_ROW, CLOSURE, SUM, TURN, BELOW = range(7)
 """Rows of the table: rho, rho^length for the lengths of the last piece and of the row, one over one minus rho^(period),
-1 / (1 - rho^2), cosine and sine of the turn, and from BELOW on rho^(rows below a piece) for every piece. A row that is
-even beyond one end and odd beyond the other changes its sign after twice its length: then it is one over one plus
-rho^(2 n)."""
+1 / (1 - rho^2), cosine and sine of the rotation, and from BELOW on rho^(rows below a piece) for every piece. A row that
+is even beyond one end and odd beyond the other changes its sign after twice its length: then CLOSURE is one over one
+plus rho^(2 n)."""
 
 
 def system_tables(
@@ -51,7 +51,7 @@ def system_tables(
 ) -> NDArray[np.float64]:
     """Return the table (., ny // 2 + 1, 2) of both modes of every entry of a spectrum, for pieces of ``length`` rows.
 
-    The mode of no variation along y has no recursion; its entries are zero.
+    The mode that is constant along y has no recursion; its entries are zero.
     """
     m = np.arange(ny // 2 + 1)
     modes = np.stack([m, m if periodic[1] else ny - m], axis=1)
@@ -70,7 +70,7 @@ def system_tables(
 
 
 def threads_of(length: int, entries: int, dtype: Any) -> tuple[int, int]:
-    """Return the threads of a block and its blocks that a multiprocessor has registers and shared memory for."""
+    """Return the threads per block, and how many blocks fit the registers and shared memory of a multiprocessor."""
     size = np.dtype(dtype).itemsize
     most = min(MOST_THREADS * 4 // size, MOST_THREADS * LENGTH * 4 // (length * size))
     threads = min(THREADS, most) if entries > FEW_ENTRIES else most
@@ -78,7 +78,7 @@ def threads_of(length: int, entries: int, dtype: Any) -> tuple[int, int]:
 
 
 def cut(n: int, dtype: Any) -> tuple[int, int] | None:
-    """Return rows of a piece and entries of a block for rows of n, or None where they do not fit into a block."""
+    """Return rows per piece and entries per block for rows of length n, or None if they do not fit into a block."""
     entries = ENTRIES
     while entries >= 2:
         if -(-n // LENGTH) * entries <= threads_of(LENGTH, entries, dtype)[0]:
@@ -87,7 +87,7 @@ def cut(n: int, dtype: Any) -> tuple[int, int] | None:
     return None
 
 
-# arrays in shared memory and numbers, which stay in registers
+# many arguments: arrays in shared memory, and numbers, which stay in registers
 @cuda.jit(device=True)
 def mode_zero_beginning(
     sums: Array,
@@ -102,15 +102,15 @@ def mode_zero_beginning(
     held_low: bool,
     held_high: bool,
 ) -> tuple[float, float, float, float]:
-    """Return slope and value with which a piece of the mode of no variation along y begins, and what each row adds.
+    """Return the initial slope and value of a piece of the mode that is constant along y, and what each row adds.
 
-    phi[i-1] - 2 phi[i] + phi[i+1] = r[i] is solved by two summations, slope += r[i] - mean and phi += slope + tilt;
-    the tuple is slope, phi, mean, tilt, and phi is of zero mean if held nowhere. ``slope``, ``rise`` and ``total`` are
-    what the piece makes of nothing: the sum of r, phi behind it and the sum of phi in it. ``sums`` (3, pieces) is room
-    for what the threads tell each other; all threads of a block come along, those without a piece, too.
+    phi[i-1] - 2 phi[i] + phi[i+1] = r[i] is solved by two summations, slope += r[i] - mean and phi += slope + tilt; the
+    tuple is slope, phi, mean, tilt, and phi has zero mean if it is held nowhere. ``slope``, ``rise`` and ``total`` are
+    those of the piece started from zero: the sum of r, phi behind it and the sum of phi in it. ``sums`` (3, pieces) is
+    scratch memory that the threads share; all threads of a block must call this, even those without a piece.
     """
     end = min((piece + 1) * length, n)
-    reach = 1  # pieces that are in the sums of this one
+    reach = 1  # number of pieces included in the sums of this one
     while True:
         cuda.syncthreads()
         if piece < pieces:
@@ -143,17 +143,17 @@ def mode_zero_beginning(
 
 @cuda.jit(device=True)
 def _constants(table: Array, kind: int, row: Any, entry: Any) -> tuple[float, float]:
-    """Return what a row of the table says of the modes of an entry."""
+    """Return the values of a row of the table for the modes of an entry."""
     return load_pair(table, np.uint64(entry) + np.uint64(kind) * np.uint64(row))
 
 
-# one kernel: its parts are divided by barriers, and share what is in registers
+# one kernel: its parts are separated by barriers, and share registers
 @functools.cache
 def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
-    """Return the kernel for pieces of so many rows and blocks of so many entries of the spectrum, two or more.
+    """Return the kernel for pieces of ``length`` rows and blocks of ``entries`` entries of the spectrum, two or more.
 
-    Every thread has two numbers for each row of its piece: all loops over them are of constant length, so that they
-    are unrolled and the arrays stay in registers.
+    Every thread has two numbers for each row of its piece: all loops over them have constant length, so that they are
+    unrolled and the arrays stay in registers.
     """
     real = dtype.type
     bounds = threads_of(length, entries, dtype)
@@ -162,13 +162,13 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
     sums_shape = (3, zero_threads)
     zero_length = -(-(threads // entries) * length // zero_threads)
 
-    # arrays in shared memory and numbers, which stay in registers
+    # many arguments: arrays in shared memory, and numbers, which stay in registers
     @cuda.jit(device=True)
     def solve_mode_zero(
         spectrum: Array, first: Any, row: Any, n: int, piece: int, scale: float,
         periodic: bool, held_low: bool, held_high: bool,
     ) -> None:  # fmt: skip
-        """Solve the mode of no variation along y, in double precision; it is written times ``scale``.
+        """Solve the mode that is constant along y, in double precision; the solution is multiplied by ``scale``.
 
         Its pieces are shorter, so that more threads take part.
         """
@@ -199,7 +199,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
                 phi += slope + tilt
                 at += row
 
-    # one kernel: its parts are divided by barriers, and share what is in registers
+    # one kernel: its parts are separated by barriers, and share registers
     def _solve_systems(
         active: Array, spectrum: Array, n: int, modes: int, pieces: int, table: Array, per_ny: float,
         periodic: bool, constant: bool, held_low: bool, held_high: bool,
@@ -217,7 +217,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
             )
             return
         mode = cuda.blockIdx.x * entries + x + (1 - entries if constant else 0)
-        inside = mode < modes  # else the thread only keeps the others company
+        inside = mode < modes  # otherwise the thread only takes part in barriers
         if not inside:
             mode = modes - 1
         start, last = np.int32(piece * length), np.int32(pieces - 1)
@@ -225,7 +225,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
         first = np.uint64(((b * n + start) * modes + mode) * 2)
         entry = np.uint32(2 * mode)
 
-        # values of the two modes, the recursion upwards, and the sum over the piece as it is seen from its first row
+        # values of the two modes, the upward recursion, and the sum over the piece as seen from its first row
         a0, a1 = cuda.local.array(length, real), cuda.local.array(length, real)
         at = first
         for k in range(length):
@@ -246,8 +246,8 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
             k = length - 1 - back
             down0, down1 = rho0 * down0 + a0[k], rho1 * down1 + a1[k]
 
-        # the scan: sums over 1, 2, 4, ... pieces that end, or begin, with this one; the last, which may be shorter,
-        # keeps its own sum upwards
+        # the scan: sums over 1, 2, 4, ... pieces that end, or begin, with this one; the last piece, which may be
+        # shorter, keeps its own upward sum
         told = cuda.shared.array(told_size, real)
         t, reach = np.uint32(piece * entries + x), np.int32(1)
         here, there = t, np.uint32(t + 4 * threads)
@@ -271,7 +271,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
         told[here + 2 * threads], told[here + 3 * threads] = down0, down1
         cuda.syncthreads()
 
-        # what comes in at the ends of the row, then what comes into this piece
+        # values that enter at the ends of the row, then values that enter this piece
         lowest = here - piece * entries
         highest = lowest + last * entries
         up0, up1 = told[highest], told[highest + threads]
@@ -300,7 +300,7 @@ def systems_kernel(length: int, entries: int, dtype: np.dtype) -> Kernel:
             other = here + entries
             z0, z1 = z0 + told[other + 2 * threads], z1 + told[other + 3 * threads]
 
-        # the recursions; the one downwards begins in the row above the piece
+        # the recursions; the downward one begins in the row above the piece
         rho0, rho1 = _constants(table, RHO, row, entry)
         for k in range(length):
             if k < count:

@@ -1,4 +1,4 @@
-"""Windows of bodies in parts, each a block of threads: room for what the launches over them tell each other."""
+"""Windows of bodies, divided into parts of one block of threads each, and work arrays shared by launches over them."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from flowsim.kernels.layout import AXIS_A, CENTROID_X
 Array = Any
 
 THREADS = 8 if SIMULATED else 128
-"""Threads of a block."""
+"""Threads per block."""
 LANES = 4 if SIMULATED else 32
-"""Threads that go along a row of a window; the others of a block take further rows."""
+"""Threads along a row of a window; the others of a block take further rows."""
 ROWS_EACH = 2
-"""Rows of a window that a thread goes through: what it finds out first takes as long as a face."""
+"""Rows of a window that a thread goes through; more than one, because its setup takes as long as a face."""
 MOST_PARTS = 512
 SUMS = 10
 """Sums of w, w r, w r^2, w f, w r f over the faces of u and over those of v."""
 WORK = 10
-"""Place of the work of the deformation behind those."""
+"""Index of the work of the deformation, after those sums."""
 AT_X, AT_Y, COSINE, SINE, MASS_X, MASS_Y, INSIDE, STEPS, DIFFUSION = range(9)
 """Columns of places: reference point, cosine and sine of the angle, centre of mass, grip, diffusion at the surface."""
 LEVEL, RANK, MEETS = 4, 5, 6
 """Columns of windows, after i0, i1, j0, j1: the level of the body, its rank in the order of bodies, and whether its
-window meets that of one before it."""
+window overlaps that of a body before it."""
 
 
 class BodyRoom(NamedTuple):
-    """Room for what the launches tell each other.
+    """Work arrays that the launches share.
 
     Attributes
     ----------
     windows : (B, K, 7) int32
-        i0, i1, j0, j1, level, rank, and whether it meets one before it.
+        i0, i1, j0, j1, level, rank, and whether it overlaps one before it.
     places : (B, K, 9) float64
     motions : (B, K, 4) float64
         Velocity of the centre of mass and spin to which the fluid is dragged, and the spin before.
     sums : (B, K, 11, parts) float64
-        Over the faces in each part of a window.
+        Sums over the faces in each part of a window.
     along, across : int
-        Parts of a window along a row, and along its columns.
+        Number of parts of a window along a row, and along its columns.
     """
 
     windows: Array
@@ -59,7 +59,7 @@ class BodyRoom(NamedTuple):
 
 
 def body_room(table: BodyTable, batch: int, grid: Grid, zeros: Callable[..., Array]) -> BodyRoom:
-    """Return room for the bodies of a batch, made by ``zeros(shape, dtype)``."""
+    """Return the work arrays for the bodies of a batch, allocated by ``zeros(shape, dtype)``."""
     count = len(table.order)
     reach = float(table.traits[:, AXIS_A:CENTROID_X].max(initial=0.0))
     faces = 2.0 * reach / grid.h + 5.0
@@ -105,21 +105,21 @@ def moments(sums: Array, first: int, h: float) -> tuple[float, float, float, flo
 
 @cuda.jit(device=True)
 def my_part(along: int, across: int, chunk: int) -> tuple[int, int, int, int]:
-    """Return where the first thread of this block begins in a window, along x and y, and how far it goes each time."""
+    """Return start and stride of the first thread of this block in a window, along x and then along y."""
     rows, down = cuda.blockDim.x // LANES, chunk // along
     return down * rows, across * rows, (chunk - down * along) * LANES, along * LANES
 
 
 @cuda.jit(device=True)
 def my_place() -> tuple[int, int]:
-    """Return how many rows and faces this thread is behind the first of its block."""
+    """Return the offset of this thread from the first one of its block, in rows and in faces."""
     t = cuda.threadIdx.x
     return t // LANES, t % LANES
 
 
 @cuda.jit(device=True)
 def sum_parts(room: BodyRoom, n: int, k: int, sums: Array) -> None:
-    """Add up the sums over the parts of a window in their order, a warp for each, into ``sums`` (10, 1)."""
+    """Add up the sums over the parts of a window in a fixed order, one warp per sum, into ``sums`` (10, 1)."""
     warp, lane, warps = cuda.threadIdx.x // WARP, cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
     for m in range(warp, SUMS, warps):
         total = 0.0

@@ -1,1 +1,1 @@
-"""A batch of flows as the host sees it, a module for each thing that a user reads and writes."""
+"""Host-side access to a batch of flows, with a module for each group of quantities that users read and write."""

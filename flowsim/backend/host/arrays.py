@@ -1,4 +1,4 @@
-"""The arrays of a batch of flows: made once, for the sweeps and, the small ones, under names for the host."""
+"""The arrays of a batch of flows, allocated once for the sweeps; the small ones are also named views for the host."""
 
 from __future__ import annotations
 
@@ -60,16 +60,17 @@ from flowsim.kernels.midline import (
 from flowsim.kernels.records import Bodies, Box, Clock, Fields, Forcing, Heat, Sensors
 
 FAR_FIELD_SPACINGS = 32
-"""Spacings of the points on the longer side of the box where the velocity on its ``far_field`` sides is found."""
+"""Intervals between the points on the longer side of the box at which the velocity on ``far_field`` sides is
+computed."""
 
 Array = Any
 FloatArray = NDArray[np.float64]
 
 
 class Arrays:
-    """Arrays of a batch of flows; parameters and attributes as of :class:`flowsim.simulation.Simulation`."""
+    """Arrays of a batch of flows; parameters and attributes as in :class:`flowsim.simulation.Simulation`."""
 
-    # what a simulation is given, but for the method: see Simulation
+    # the parameters of Simulation, except for the time integration
     def __init__(
         self,
         grid: Grid,
@@ -140,7 +141,7 @@ class Arrays:
     def _arrange(
         self, sweeps: ModuleType, sensors: Sequence[tuple[int, tuple[float, float]]]
     ) -> DeviceState:
-        """Make all arrays, and return them as the sweeps see them."""
+        """Allocate all arrays, and return them as the sweeps see them."""
         batch, grid, sides, device = self.batch, self.grid, self.sides, self._device
         near, array = self._allocate(len(sensors)), device.array
         places, kinds = tabulate_jets(self.jets, self.bodies, grid.h)
@@ -185,7 +186,7 @@ class Arrays:
         )
 
     def _fields(self) -> Fields:
-        """Make what lives on the grid."""
+        """Allocate the fields on the grid."""
         batch, grid, device = self.batch, self.grid, self._device
         faces, cells = (batch, *grid.padded_shape), (batch, grid.nx, grid.ny)
         bends = bool(len(self._table.nodes))
@@ -204,7 +205,7 @@ class Arrays:
         )
 
     def _forcing(self, columns: Array) -> Forcing:
-        """Put the force that drives the flow where the sweeps work."""
+        """Return the driving force as the sweeps see it."""
         if self._force_field is None:
             return Forcing(columns, None, None)
         field = on_faces(self._force_field, self.grid, self.batch)
@@ -213,7 +214,7 @@ class Arrays:
         return Forcing(columns, along_x, along_y)
 
     def _heated(self, table: HeatTable, near: dict[str, Array]) -> Heat:
-        """Put the temperature where the sweeps work."""
+        """Allocate the temperature, and return it as the sweeps see it."""
         device, faces = self._device, (self.batch, *self.grid.padded_shape)
         temperature, new, rate = (device.zeros(faces, self.dtype) for _ in range(3))
         return Heat(
@@ -227,7 +228,7 @@ class Arrays:
         )
 
     def _box(self) -> Box:
-        """Put where the sweeps work what they know of the box."""
+        """Return the box and its sides as the sweeps see them."""
         array = self._device.array
         return Box(
             h=self.grid.h,
@@ -238,7 +239,7 @@ class Arrays:
         )
 
     def _allocate(self, sensors: int) -> dict[str, Array]:
-        """Make the small arrays, name what the host sees of them, and return them as the sweeps see them."""
+        """Allocate the small arrays, set the host's views of them, and return them as the sweeps see them."""
         batch, bodies, bending = self.batch, len(self.bodies), len(self._table.nodes)
         table = self.heat_table
         host, near = self._device.state(
@@ -279,16 +280,16 @@ class Arrays:
         return near
 
     def _index(self, b: int | Sequence[int]) -> Any:
-        """Return an index of one or several simulations into arrays of the sweeps."""
+        """Return an index for one or several simulations into the arrays of the sweeps."""
         return b if isinstance(b, (int, np.integer)) else self._device.array(np.array(b, np.int64))
 
     def _given(self, name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-        """Return values for a field as the sweeps take them.
+        """Return checked values for a field, as an array of the backend.
 
         Raises
         ------
         ValueError
-            For values that do not fit, or are not finite.
+            For values of a wrong shape, or that are not finite.
         """
         given = np.asarray(values)
         if not np.isfinite(given).all():
@@ -300,18 +301,18 @@ class Arrays:
         return self._device.array(given.astype(self.dtype))
 
     def to_host(self, array: Any) -> NDArray[Any]:
-        """Return a field, or a part of one, as an array of the host."""
+        """Return a field, or a part of one, as a NumPy array."""
         return np.asarray(self._device.to_host(array))
 
     def fill_ghosts(self) -> None:
-        """Bring the ghost points of u and v up to date with the sides of the box."""
+        """Update the ghost points of u and v from the sides of the box."""
         self._fill_ghosts()
 
 
 def memory_needed(grid: Grid, batch: int, dtype: str, heated: bool = False) -> int:
-    """Return the bytes that a batch of simulations takes.
+    """Return the memory of a batch of simulations in bytes.
 
-    Eight velocity arrays, and pressure, its change and modes; three more arrays for a temperature.
+    Eight velocity arrays, and pressure, its change and modes; a temperature adds three arrays.
     """
     padded, cells = math.prod(grid.padded_shape), grid.nx * grid.ny
     return int(

@@ -1,4 +1,4 @@
-"""Where the surfaces of bodies are now, and how much fluid they displace."""
+"""Current surfaces of bodies, and the fluid that they displace."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FloatArray = NDArray[np.float64]
 
 
 class BodyOutlines(Arrays):
-    """Outlines of bodies, as they lie in the box."""
+    """Outlines of bodies, in the coordinates of the box."""
 
     def extent(self, b: int, k: int) -> tuple[FloatArray, FloatArray]:
-        """Return the lower left and the upper right corner, (2,) each, of a box around body k of simulation b."""
+        """Return the lower left and the upper right corner, (2,) each, of a bounding box of body k of simulation b."""
         if self.bodies[k].shape == Shape.MIDLINE:
             surface = self.surface(b, k)
             return surface.min(axis=0), surface.max(axis=0)
@@ -41,7 +41,7 @@ class BodyOutlines(Arrays):
         return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
 
     def midline(self, b: int, k: int) -> FloatArray:
-        """Return place and direction (x, y, cos, sin) of the midline of a swimmer, head first, (n, 4), in the box."""
+        """Return position and direction (x, y, cos, sin) of a swimmer's midline in the box, (n, 4), head first."""
         line = self.to_host(self._device_state.bodies.table.midlines[b, k])
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
         turn = np.array([[c, s], [-s, c]])

@@ -1,4 +1,4 @@
-"""Fields that follow from the velocity, and fields at points."""
+"""Fields derived from the velocity, and fields at points."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ class DerivedFields(Arrays):
     """Fields at the centres of the cells and at points."""
 
     def max_divergence(self) -> FloatArray:
-        """Largest |div u| of each simulation, but for the sources of jets; shape (B,)."""
+        """Return the largest |div u| of each simulation, without the sources of jets; shape (B,)."""
         self._device.send_state()
         step.find_divergence(self._device_state)
         largest = np.abs(self.to_host(self._device_state.fields.phi)).max(axis=(1, 2))
         return largest.astype(np.float64) / self.grid.h
 
     def velocity_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
-        """Velocity at the cell centres; shape (B, nx, ny, 2), of one simulation (nx, ny, 2)."""
+        """Return the velocity at the cell centres; shape (B, nx, ny, 2), or (nx, ny, 2) for one simulation."""
         return fields.velocity_at_centres(self, which)
 
     def vorticity(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
-        """Vorticity dv/dx - du/dy at the cell centres (the mean of the four corners).
+        """Return the vorticity dv/dx - du/dy at the cell centres (the mean of the four corners).
 
         Parameters
         ----------
         which
-            Of which simulations.
+            Which simulations.
 
         Returns
         -------
         (B, nx, ny)
-            Of one simulation (nx, ny).
+            Or (nx, ny) for one simulation.
         """
         return fields.vorticity(self, which)
 
     def solid(self) -> NDArray[np.float64]:
-        """Share chi of each cell that lies inside any body; shape (B, nx, ny)."""
+        """Return the fraction chi of each cell that lies inside any body; shape (B, nx, ny)."""
         chi = self._device.zeros((self.batch, self.grid.nx, self.grid.ny), np.float64)
         self._device.send_state()
         step.find_solid(self._device_state, chi)
         return self.to_host(chi)
 
     def sample_velocity(self, points: ArrayLike) -> FloatArray:
-        """Velocity at given points by bilinear interpolation.
+        """Interpolate the velocity bilinearly at given points.
 
         Parameters
         ----------
         points : (B, n, 2) or (n, 2)
-            The same in each simulation for (n, 2). Points outside the box are moved to its edge.
+            Points of shape (n, 2) are the same in each simulation. Points outside the box are moved to its edge.
 
         Returns
         -------
@@ -66,7 +66,7 @@ class DerivedFields(Arrays):
         Raises
         ------
         ValueError
-            For another shape, and points that are NaN.
+            For a wrong shape, or points that are NaN.
         """
         places = fields.checked_points(points)
         if places.ndim == 3 and len(places) != self.batch:
@@ -81,12 +81,12 @@ class DerivedFields(Arrays):
         return self.to_host(velocity)
 
     def sample_pressure(self, points: ArrayLike) -> FloatArray:
-        """Pressure at given points by bilinear interpolation between cell centres; its level is that of the solver.
+        """Interpolate the pressure bilinearly between cell centres at given points; its level is that of the solver.
 
         Parameters
         ----------
         points : (n, 2)
-            The same in each simulation; those beyond the outermost cell centres are moved there.
+            The same in each simulation; points beyond the outermost cell centres are moved there.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What drives the flows and the bodies of a batch besides the sides: forces per unit mass, and springs."""
+"""Forces per unit mass that drive the flows of a batch, and springs of its bodies."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FloatArray = NDArray[np.float64]
 
 
 class Driving(Arrays):
-    """Forces and springs, as they are now and may be written."""
+    """Current forces and springs; both can be changed."""
 
     @property
     def body_force(self) -> FloatArray:
-        """The uniform force per unit mass (B, 2), in units of U^2/D; may be written where no mean velocity is held."""
+        """Uniform force per unit mass (B, 2), in units of U^2/D; writable where no mean velocity is held."""
         return self._needs_forcing()[:, :TARGET_X]
 
     @property
     def target_mean_velocity(self) -> FloatArray:
-        """The mean velocity (B, 2) that the force holds, in units of U, NaN where none; may be written."""
+        """Mean velocity (B, 2) that the force holds, in units of U, NaN where none is held; writable."""
         return self._needs_forcing()[:, TARGET_X : TARGET_X + 2]
 
     def _needs_forcing(self) -> FloatArray:
@@ -46,17 +46,17 @@ class Driving(Arrays):
 
     @property
     def spring_stiffness(self) -> FloatArray:
-        """Of the springs of bodies along x, y and angle (B, K, 3), in rho U^2 and rho U^2 D^2; may be written."""
+        """Stiffness (B, K, 3) of the springs of bodies along x, y and angle, in rho U^2 and rho U^2 D^2; writable."""
         return self._needs_springs()[..., :3]
 
     @property
     def spring_damping(self) -> FloatArray:
-        """Of their dampers (B, K, 3), in rho U D and rho U D^3; may be written."""
+        """Damping coefficients (B, K, 3) of the springs of bodies, in rho U D and rho U D^3; writable."""
         return self._needs_springs()[..., 3:6]
 
     @property
     def spring_rest(self) -> FloatArray:
-        """Where they are slack (B, K, 3), in the box, in D and radians; may be written."""
+        """Rest position (B, K, 3) of the springs of bodies in the box, in D and radians; writable."""
         return self._needs_springs()[..., 6:]
 
     def _needs_springs(self) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What is a number, of all that a user may give for one."""
+"""Checks of numbers given by the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def is_finite(value: object) -> bool:
     """Return whether a value is one finite real number."""
     try:
         return (
-            np.ndim(value) == 0  # type: ignore[arg-type]  # lists, strings and None have a dimension, too
+            np.ndim(value) == 0  # type: ignore[arg-type]  # np.ndim also takes lists, strings and None
             and not isinstance(value, str | bytes)
             and math.isfinite(value)  # type: ignore[arg-type]
         )
@@ -21,7 +21,7 @@ def is_finite(value: object) -> bool:
 
 
 def has_two(value: object) -> bool:
-    """Return whether a value is two of something, such as the coordinates of a point."""
+    """Return whether a value has two elements, such as the coordinates of a point."""
     try:
         _, _ = value  # type: ignore[misc]
     except (TypeError, ValueError):
@@ -40,7 +40,7 @@ def is_positive(value: object) -> bool:
 
 
 def refuse_unless_positive(name: str, values: NDArray[np.float64]) -> None:
-    """Refuse numbers of which one is not finite, or not above zero.
+    """Raise an error unless all numbers are positive and finite.
 
     Raises
     ------
@@ -52,5 +52,5 @@ def refuse_unless_positive(name: str, values: NDArray[np.float64]) -> None:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether a value is an integer, of Python or NumPy."""
+    """Return whether a value is an integer of Python or NumPy."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

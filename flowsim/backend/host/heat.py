@@ -1,4 +1,4 @@
-"""The temperature of a batch as the host reads and writes it."""
+"""Host-side access to the temperature of a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Heated(Arrays):
-    """Temperature of the flow and of its sides, where there is one."""
+    """Temperature of the flow and of its sides, for flows that have one."""
 
     def _needs_heat(self) -> Heat:
         if (heat := self._device_state.heat) is None:
@@ -32,35 +32,35 @@ class Heated(Arrays):
 
     @property
     def temperature(self) -> Array:
-        """The temperature (B, nx + 2 G, ny + 2 G) at the centres of the cells, where the backend lives."""
+        """Temperature (B, nx + 2 G, ny + 2 G) at the cell centres, as an array of the backend."""
         return self._needs_heat().temperature
 
     @property
     def diffusivity(self) -> FloatArray:
-        """The diffusivity (B,) of the temperature, in units of U D; may be written."""
+        """Diffusivity (B,) of the temperature, in units of U D; writable."""
         self._needs_heat()
         return self._diffusivity
 
     @property
     def buoyancy(self) -> FloatArray:
-        """The acceleration (B, 2) for a unit of temperature, in units of U^2/D; may be written."""
+        """Acceleration (B, 2) per unit of temperature, in units of U^2/D; writable."""
         self._needs_heat()
         return self._heat_columns[:, :REFERENCE]
 
     def temperature_at_centres(self, which: int | slice = slice(None)) -> NDArray[np.floating]:
-        """Temperature at the cell centres; shape (B, nx, ny), of one simulation (nx, ny)."""
+        """Return the temperature at the cell centres; shape (B, nx, ny), or (nx, ny) for one simulation."""
         nx, ny = self.grid.nx, self.grid.ny
         return np.array(self.to_host(self.temperature[which][..., G : G + nx, G : G + ny]))
 
     def set_temperature(self, b: int | Sequence[int], values: ArrayLike) -> None:
-        """Write the temperature (nx, ny) of simulation b, or of several, at the cell centres; a number fills all.
+        """Set the temperature (nx, ny) of one or several simulations at the cell centres; a number fills all cells.
 
         The next step is the first one of a multi-step method.
 
         Raises
         ------
         ValueError
-            For values of another shape, or that are not finite.
+            For values of a wrong shape, or that are not finite.
         """
         inside, where = self.temperature[:, G:-G, G:-G], self._index(b)
         inside[where] = self._given("temperature", values, inside[where].shape)
@@ -69,21 +69,22 @@ class Heated(Arrays):
     def set_side_temperature(
         self, side: str, values: AlongSide, which: NDArray[np.bool_] | None = None
     ) -> None:
-        """Give a side another temperature, or flux, from now on until :meth:`reset`; nothing is compiled for that.
+        """Set the temperature or flux of a side until the next :meth:`reset`; nothing is recompiled.
 
         Parameters
         ----------
         side : str
-            ``"left"``, ``"right"``, ``"bottom"`` or ``"top"``; one that was made with a flux takes a flux.
+            ``"left"``, ``"right"``, ``"bottom"`` or ``"top"``; for a side that was created with a flux, the values are
+            a flux.
         values : float or array
-            At the cells along the side, (n,) or (B, n).
+            A number, or values at the cells along the side, (n,) or (B, n).
         which : (B,) bool, optional
-            Which simulations; all unless given.
+            Which simulations; all by default.
 
         Raises
         ------
         ValueError
-            For values that are not finite or do not fit, and a periodic side.
+            For values that are not finite or of a wrong shape, or for a periodic side.
         """
         self._needs_heat()
         if side not in SIDE_NAMES or getattr(self.sides, side) == "periodic":
@@ -93,18 +94,18 @@ class Heated(Arrays):
         self._side_heat[which, SIDE_NAMES.index(side), : given.shape[1]] = given[which]
 
     def side_temperature(self, side: str) -> FloatArray:
-        """Return the temperature of a side, or the flux that it lets in, at the cells along it, (B, n)."""
+        """Return the temperature of a side, or its flux into the box, at the cells along it, (B, n)."""
         self._needs_heat()
         n = self.grid.ny if side in SIDE_NAMES[:2] else self.grid.nx
         return self._side_heat[:, SIDE_NAMES.index(side), :n].copy()
 
     def sample_temperature(self, points: ArrayLike) -> FloatArray:
-        """Temperature at given points by bilinear interpolation between cell centres.
+        """Interpolate the temperature bilinearly between cell centres at given points.
 
         Parameters
         ----------
         points : (n, 2)
-            The same in each simulation; those beyond the outermost cell centres are moved there.
+            The same in each simulation; points beyond the outermost cell centres are moved there.
 
         Returns
         -------
@@ -113,7 +114,7 @@ class Heated(Arrays):
         return fields.sample_temperature(self, points)
 
     def _begin_heat(self, which: NDArray[np.bool_], where: Any) -> None:
-        """Give some simulations the temperature that they start with."""
+        """Reset some simulations to their initial temperature."""
         table, heat = self.heat_table, self._device_state.heat
         if table is None or heat is None:
             return

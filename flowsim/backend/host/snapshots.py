@@ -1,4 +1,4 @@
-"""Snapshots of simulations, from which they go on to the bit."""
+"""Snapshots of simulations, from which they continue bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Snapshots(Arrays):
-    """Reads and writes all that the future of a simulation depends on."""
+    """Reads and writes everything that the future of a simulation depends on."""
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
         flow = self._device_state
@@ -58,18 +58,18 @@ class Snapshots(Arrays):
         return arrays | {f"body_{name}": array for name, array in vars(self.body_state).items()}
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:
-        """Return a copy of all that the future of simulation b depends on."""
+        """Return a copy of everything that the future of simulation b depends on."""
         return {
             name: np.array(self.to_host(array[b])) for name, array in self._state_arrays().items()
         }
 
     def set_state(self, b: int, state: dict[str, NDArray[Any]]) -> None:
-        """Bring simulation b to a state of :meth:`get_state`; it goes on as the original would, to the bit.
+        """Set simulation b to a state from :meth:`get_state`; it continues as the original would, bit for bit.
 
         Raises
         ------
         ValueError
-            When the state belongs to another grid, precision or set of bodies.
+            If the state belongs to another grid, precision or set of bodies.
         """
         own = self._state_arrays()
         self._check_states({name: np.asarray(values)[None] for name, values in state.items()})
@@ -79,21 +79,21 @@ class Snapshots(Arrays):
             )
 
     def store_states(self, states: dict[str, NDArray[Any]]) -> dict[str, Array]:
-        """Put states where the sweeps work, for :meth:`restore_states`.
+        """Store states as arrays of the backend, for :meth:`restore_states`.
 
-        On the host no field is copied; a device holds every field of every state, some 5 numbers a cell.
+        On the CPU no field is copied; a GPU holds every field of every state, some 5 numbers per cell.
 
         Parameters
         ----------
         states : dict of arrays
-            States of :meth:`get_state`, stacked along a leading axis.
+            States from :meth:`get_state`, stacked along a leading axis.
 
         Raises
         ------
         ValueError
-            When the states belong to another grid, precision or set of bodies.
+            If the states belong to another grid, precision or set of bodies.
         MemoryError
-            When the device has too little memory.
+            If the device has too little memory.
         """
         self._check_states(states)
         own, count = self._state_arrays(), len(states["u"])
@@ -108,7 +108,7 @@ class Snapshots(Arrays):
     def restore_states(
         self, which: Sequence[int], stored: dict[str, Array], numbers: Sequence[int]
     ) -> None:
-        """Bring several simulations to stored states; each goes on as after :meth:`set_state`.
+        """Set several simulations to stored states; each continues as after :meth:`set_state`.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Snapshots(Arrays):
         stored : dict of arrays
             From :meth:`store_states` of this simulation.
         numbers : sequence of int
-            Which state each simulation is brought to.
+            Index of the stored state for each simulation.
         """
         host = np.array(which, np.int64), np.array(numbers, np.int64)
         near = tuple(map(self._device.array, host))
@@ -126,7 +126,7 @@ class Snapshots(Arrays):
             array[to] = stored[name][by]
 
     def _check_states(self, states: dict[str, NDArray[Any]]) -> None:
-        """Refuse stacked states that belong to another grid, precision or set of bodies."""
+        """Raise an error for stacked states that belong to another grid, precision or set of bodies."""
         own = self._state_arrays()
         if set(states) != set(own):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The velocity of a batch as the host writes it: in the box, and on the sides through which fluid enters."""
+"""Host-side writing of the velocity of a batch: in the box, and on the sides through which fluid enters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Velocity(Arrays):
     """Writes the velocity of flows and of their sides."""
 
     def set_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
-        """Write the velocity of simulation b, or of several, on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
+        """Set the velocity of one or several simulations on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
 
-        The next step is the first one of a multi-step method, and its size is that of the new speed.
+        The next step is the first one of a multi-step method, and its size follows from the new speed.
 
         Raises
         ------
         ValueError
-            For values of another shape, or that are not finite.
+            For values of a wrong shape, or that are not finite.
         """
         where = self._index(b)
         for name, field, values in (("u", self.u, u), ("v", self.v, v)):
@@ -38,21 +38,21 @@ class Velocity(Arrays):
         self._begin_anew(b)
 
     def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
-        """Add to the velocity of simulation b, or of several, likewise; a number adds to all faces."""
+        """Add to the velocity of one or several simulations, see :meth:`set_velocity`; a number adds to all faces."""
         where = self._index(b)
         for name, field, values in (("u", self.u, u), ("v", self.v, v)):
             field[where] += self._given(name, values, field[where].shape)
         self._begin_anew(b)
 
     def _begin_anew(self, b: int | Sequence[int]) -> None:
-        """Derive again what a step takes from the velocity: its largest speed, and no history."""
+        """Recompute the largest speed from the velocity, and clear the history of the time integration."""
         for n in np.atleast_1d(np.asarray(b)):
             fastest = abs(self.u[n]).max() + abs(self.v[n]).max()
             self._speed[n], self.dt[n] = float(self.to_host(fastest)), 0.0
             self._forcing_columns[n, LAST_DT] = 0.0
 
     def _forget_departed(self, where: Any) -> None:
-        """Let nothing have left the box of some simulations, whose flows are replaced."""
+        """Clear the vorticity that has left the box of some simulations, whose flows are replaced."""
         if (room := self._device_state.far_room) is not None:
             forget_departed(room.vortices, room.excess, where)
 
@@ -72,7 +72,7 @@ class Velocity(Arrays):
                 self.v[where, :, index] = given[side, 1, 0]
 
     def _write_inflows(self, where: Any, times: Sequence[float], varying: bool = False) -> None:
-        """Write the profiles of inflow sides, or only those that vary in time, to some simulations."""
+        """Write the profiles of inflow sides, with ``varying`` only those that vary in time, to some simulations."""
         nx, ny = self.grid.nx, self.grid.ny
         for side, inflow in self._inflows.items():
             if varying and not inflow.varies:

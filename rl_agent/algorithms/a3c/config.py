@@ -1,4 +1,4 @@
-"""Settings of synchronous A3C, plain and in a trust region."""
+"""Settings of synchronous A3C, with and without a trust region."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rl_agent.config.run_length import USUAL_AGENTS, RunLength
 
 @register("rl_agent.algorithms.a3c.loss:A3C")
 class A3CConfig(OnPolicyConfig):
-    """Synchronous A3C, which learns from its whole horizon at once, instead of ``batch_size``."""
+    """Synchronous A3C; each gradient uses the whole horizon, so ``batch_size`` is not used."""
 
     title: ClassVar[str] = "A3C"
     colour: ClassVar[str] = "#bcbd22"
-    learning_rate_factor: ClassVar[float] = 3.0  # a run has room for few of its gradients
+    learning_rate_factor: ClassVar[float] = 3.0  # a run takes only few gradient steps
 
     algorithm: Literal["a3c"] = "a3c"
     sigma: PositiveStd = 0.3
@@ -26,11 +26,11 @@ class A3CConfig(OnPolicyConfig):
 
     @property
     def sample_size(self) -> int:
-        """How many steps a gradient takes."""
+        """Number of steps in a gradient."""
         return self.horizon
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add a horizon of which a run has many, and a first one that can scale the states."""
+        """Add a horizon much shorter than the run, and a first horizon long enough to estimate the state scale."""
         yield from super().rules(run)
         horizon = self.named("horizon", max(5 * USUAL_AGENTS, min(self.horizon, run.steps // 125)))
         yield "horizon", horizon
@@ -39,7 +39,7 @@ class A3CConfig(OnPolicyConfig):
 
 @register("rl_agent.algorithms.a3c.loss:A3C")
 class TrustA3CConfig(A3CConfig, HasTrustRegion):
-    """Synchronous A3C in a trust region."""
+    """Synchronous A3C with a trust region."""
 
     title: ClassVar[str] = "Trust-A3C"
     colour: ClassVar[str] = "#737300"

@@ -1,25 +1,25 @@
-"""A3C (Mnih et al. 2016) as the ACER paper compares itself with it, and Trust-A3C, synchronous and batched.
+"""A3C (Mnih et al. 2016) and Trust-A3C, the baselines of the ACER paper, synchronous and batched.
 
-Where A3C has threads that send their gradients as they come, here all agents take steps until there are ``horizon`` of
-them, the running episodes are cut there, and one gradient averages over all of these steps: advantage actor-critic. An
-agent's segment has about ``horizon`` / agents steps (the k of eq. 2). With the networks of that moment, to its end k:
+A3C has threads that send gradients asynchronously. Here all agents take steps until ``horizon`` steps are collected,
+the open episodes are cut there, and one gradient averages over all of these steps (advantage actor-critic). The segment
+of an agent has about ``horizon`` / agents steps (the k of eq. 2). With the current networks, up to its end k:
 
     G_t  = r_{t+1} + gamma r_{t+2} + ... + gamma^(k-t) V(s_k),  V = 0 after a terminal state
     g    = ( G_t - V(s_t) ) grad_phi log f(a_t|phi)                                                         (eq. 2)
-    z    = g;  in a trust region  g - max( 0, (k'g - delta) / |k|^2 ) k                                    (eq. 12)
+    z    = g;  with a trust region  g - max( 0, (k'g - delta) / |k|^2 ) k                                    (eq. 12)
     L    = - phi' z  +  ( G_t - V(s_t) )^2 / 2,  z and G constant
 
 with phi the mean of a Gaussian of fixed sigma or the probabilities of discrete actions, and k the gradient by phi of
 D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a <- (1 - alpha) w_a + alpha w.
 
 Defaults are those of the ACER paper: sigma 0.3, delta 1, alpha 0.005 (section 6), segments of 20 steps (section 4) of
-24 agents; the other settings are those of the other algorithms here. A run takes its own where none are named
-(``config.py``).
+24 agents; the other settings are those of the other algorithms here. Settings that are not given are fitted to the
+length of the run (``config.py``).
 
-Done otherwise than there: one synchronous gradient instead of asynchronous threads, Adam instead of a shared RMSProp,
-separate networks for policy and value, no bonus for entropy. An action that was out when the steps were cut belongs to
-the next iteration; states and rewards are scaled as in ``rl_agent/algorithms/ppo/loss.py``, by a longer first horizon
-where one is named.
+Differences from the paper: one synchronous gradient instead of asynchronous threads, Adam instead of a shared RMSProp,
+separate networks for policy and value, no entropy bonus. An action still in progress when the episodes are cut belongs
+to the next iteration. States and rewards are scaled as in ``rl_agent/algorithms/ppo/loss.py``, using a longer first
+horizon if one is set.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["A3C", "make_actor"]
 
 
 class A3C(OnPolicy):
-    """A policy and a value network, and the policy's average where there is a trust region; see the module."""
+    """A policy and a value network, and with a trust region the policy's average; see the module docstring."""
 
     config: A3CConfig
 
@@ -51,7 +51,7 @@ class A3C(OnPolicy):
         super().__init__(config, sizes, actor, parts, groups, rng)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L of a batch."""
+        """Compute L of a batch."""
         windows, lengths, config = inputs["windows"], inputs["lengths"], self.config
         views, choices = self.parts.views(weights), self.sizes.choices
         outputs = self.parts("policy", views, windows, lengths)

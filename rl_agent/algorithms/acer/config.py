@@ -22,15 +22,16 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
     Attributes
     ----------
     dueling_samples, advantage_hidden
-        Continuous actions: samples that estimate the mean advantage, and units of the hidden layers of its network, in
-        the ACER paper "an additional small network"; ``None`` takes those of the others (ReF-ER paper).
+        Continuous actions: number of samples that estimate the mean advantage, and hidden units of the advantage
+        network, "an additional small network" in the ACER paper; ``None`` uses the units of the other networks (ReF-ER
+        paper).
     replay_ratio
-        Discrete actions: mean number of replay calls after each on-policy call, which learns from what was collected
-        since the last one.
+        Discrete actions: mean number of replay calls after each on-policy call, which learns from the steps collected
+        since the last on-policy call.
     without
-        Components that are left out, to see what each is worth: ``retrace`` (targets of one step, r + gamma V),
-        ``dueling`` (continuous actions: a network Q(s, a) that shares nothing with V(s)), ``trust_region`` and
-        ``bias_correction`` (importance weights are cut off at c, and nothing makes up for it).
+        Components to leave out, for ablations: ``retrace`` (one-step targets r + gamma V), ``dueling`` (continuous
+        actions: a network Q(s, a) that shares nothing with V(s)), ``trust_region`` and ``bias_correction`` (importance
+        weights are clipped at c without correction).
     """
 
     title: ClassVar[str] = "ACER"
@@ -51,7 +52,7 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
         return float("inf") if "trust_region" in self.without else self.trust_region
 
     def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
-        """Say which settings do not go with the actions of a task."""
+        """Yield a message for each setting that is incompatible with the task's actions."""
         if not choices and self.network == "conv":
             yield "algorithm = acer with network = conv needs discrete actions; use vracer or ppo"
         if choices and "dueling" in self.without:
@@ -63,5 +64,5 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
             )
 
     def on_policy_ratio(self, choices: int) -> float | None:
-        """Mean number of replay calls after an on-policy call, given discrete actions; ``None``: replay alone."""
+        """Return the mean number of replay calls per on-policy call; ``None`` (replay only) for continuous actions."""
         return self.replay_ratio if choices else None

@@ -23,7 +23,7 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 LEAST_P = np.float32(1e-6)
-"""Least probability that is divided by."""
+"""Lower bound of probabilities in a denominator."""
 
 
 class Gradient:
@@ -32,9 +32,9 @@ class Gradient:
     Parameters
     ----------
     of
-        Its networks are ``policy`` and ``critic``, and ``advantage`` where actions are continuous.
+        The algorithm, with the networks ``policy``, ``critic`` and for continuous actions ``advantage``.
     config
-        Its settings.
+        Settings of the algorithm.
     """
 
     def __init__(self, of: Algorithm, config: ACERConfig) -> None:
@@ -45,7 +45,7 @@ class Gradient:
             self._passes[name] = UnrolledPass(part)
 
     def __call__(self, batch: Any, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write dL/dw of a batch of ``Segments``, all of whose indices are steps."""
+        """Write dL/dw of a batch of ``Segments`` without padding: every entry of ``index`` is a step."""
         total, n, _ = batch.sequences.shape
         after = (total - 1) * n + np.arange(n)
         steps = batch.index + (total - 1 - len(batch.exists)) * n
@@ -80,11 +80,11 @@ class Gradient:
     def _backward(self, name: str, slope: F32) -> None:
         self._passes[name].backward(slope, self._of.host_gradient[name])
 
-    # algorithm 3 in its order: values, Retrace, policy gradient, trust region, and each backwards
+    # long because it follows algorithm 3 step by step: values, Retrace, policy gradient, trust region, backward passes
     def _continuous(
         self, batch: Any, rules: Rules, steps: I64, after: I64, rows: I64
     ) -> tuple[dict[str, npt.NDArray[Any]], F32, tuple[float, float]]:
-        """Differentiate by the outputs of policy, value and advantage; returns rho, kl and far, V and both losses."""
+        """Run the backward passes of policy, value and advantage; return rho, kl and far, V and both losses."""
         config, action, m = self._config, batch.action, len(batch.action)
         noise = self._of.inputs(batch, None)["noise"]
         average = self._forward("policy", batch, steps, average=True).copy()
@@ -100,7 +100,7 @@ class Gradient:
         advantages = self._forward(
             "advantage", batch, steps, np.concatenate([action[None], sampled[1:]])
         ).reshape(-1, m)
-        advantage_sampled = np.zeros(m, np.float32)  # asked for where the correction is not zero
+        advantage_sampled = np.zeros(m, np.float32)  # left at zero where unused
         is_cut = np.flatnonzero(rho_sampled > config.importance_clip)
         if len(is_cut) > 0:
             aside = self._passes["advantage"].forward_aside(
@@ -148,7 +148,7 @@ class Gradient:
     def _discrete(
         self, batch: Any, rules: Rules, steps: I64, after: I64, rows: I64
     ) -> tuple[dict[str, npt.NDArray[Any]], F32, tuple[float, float]]:
-        """Differentiate by the outputs of policy and critic; returns rho, kl and far, V and both losses."""
+        """Run the backward passes of policy and critic; return rho, kl and far, V and both losses."""
         config, m, mu = self._config, len(batch.action), batch.behaviour_mean
         both, taken = np.concatenate([steps, after]), batch.action[:, 0].astype(np.int64)
         each = np.arange(m)

@@ -3,7 +3,7 @@
 For a segment s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i), from its end:
 
     Qret <- r_{i+1} + gamma Qret,  starting from V(s_k) (0 after a terminal state);  the same for Qopc
-    g    <- min(c, rho_i) (Qopc - V_i) grad_phi log f(a_i|phi) + the correction of what c cuts off          (eq. 16)
+    g    <- min(c, rho_i) (Qopc - V_i) grad_phi log f(a_i|phi) + bias correction of the clip at c           (eq. 16)
     k    <- grad_phi D_KL( f(.|phi_a) || f(.|phi) ),  phi_a of the average policy network                  (section 3.3)
     z    <- g - max( 0, (k'g - delta) / |k|^2 ) k                                                         (eq. 12)
     Qret <- c_i (Qret - Q_i) + V_i,    Qopc <- (Qopc - Q_i) + V_i
@@ -19,30 +19,30 @@ Continuous actions (algorithm 3). Networks for the policy's mean phi = m(s) (fix
     V_target = V_i + min(1, rho_i) ( Qret - Q~_i )                                                         (eq. 14)
 
 Discrete actions (algorithm 2). Networks for phi = pi(.|s) and Q(s, .); V_i = sum_a pi(a|s_i) Q(s_i, a);
-c_i = min(1, rho_i); Qret instead of Qopc; and as
-correction sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
-Calls alternate (algorithm 1): one on-policy, on the segments that were collected since the last one, each of which is
-learned from so exactly once, then Poisson(``replay_ratio``) on the memory.
+c_i = min(1, rho_i); Qret instead of Qopc; and the
+correction is sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
+Calls alternate (algorithm 1): one on-policy call on the segments collected since the last on-policy call, so that each
+is used on-policy exactly once, then Poisson(``replay_ratio``) calls on the memory.
 
-Defaults are those of Novati & Koumoutsakos 2019 (appendix A): memory 1e5, 24 episodes a gradient, alpha 0.001, c = 5,
-delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). A run takes fewer episodes a gradient, a gradient per four
-steps, and its own learning rates, gamma, memory, start and annealing where none are named
-(``config.py``).
+Defaults are those of Novati & Koumoutsakos 2019 (appendix A): memory 1e5, 24 episodes per gradient, alpha 0.001, c = 5,
+delta = 1, learning rates 1e-4 (V, A, Q) and 1e-5 (policy). Settings that are not given are fitted to the run: fewer
+episodes per gradient, one gradient step per four environment steps, learning rates, gamma, memory size, learning start
+and annealing (``config.py``).
 
-``without`` leaves out components, one by one: Retrace (c_i = 0 in Qret and in Qopc), the dueling network (Q~ is the
-network itself, and eq. 14 still teaches V), the trust region (z = g) and the correction.
+``without`` leaves out individual components: Retrace (c_i = 0 in Qret and in Qopc), the dueling network (Q~ is the
+network itself, and eq. 14 still trains V), the trust region (z = g) and the bias correction.
 
-Done otherwise than there:
+Differences from the papers:
 
 1. Segments have at most 50 steps (the k of the ACER paper's continuous tasks); ``segment`` 1000 takes whole episodes.
-2. (Q(x, a) in the correction where algorithm 2 prints Q(x, a_i): the latter would not correct anything.)
+2. The correction has Q(x, a) where algorithm 2 prints Q(x, a_i), which would not correct anything.
 3. One gradient for all segments, averaged over their steps, instead of asynchronous threads; no entropy bonus.
-   ``env_steps_per_gradient_step`` sets the pace of the calls: where an on-policy call would find nothing collected,
-   a further replay call takes its place. Continuous actions are learned from in replay alone (ReF-ER paper).
-4. An lstm runs once along a segment, from zero at up to ``window`` steps before it; with ``acting`` ``window`` it sees
-   the window that ends at each step, as for the other algorithms.
+   ``env_steps_per_gradient_step`` sets the rate of the calls; an on-policy call with nothing newly collected is
+   replaced by a replay call. Continuous actions are learned by replay only (ReF-ER paper).
+4. An LSTM runs once along a segment, starting from a zero state up to ``window`` steps before it; with ``acting``
+   ``window`` it sees the window that ends at each step, as for the other algorithms.
 
-``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).
+``loss`` is the autograd version, used on a GPU; on a CPU the analytic gradient is used (``gradient.py``).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from rl_agent.algorithms.segments import (
     step_indices,
     trust_region_step,
 )
-from rl_agent.networks import Parts, Views, is_written_out, make_network
+from rl_agent.networks import Parts, Views, has_analytic_gradient, make_network
 from rl_agent.networks.distributions import densities
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
@@ -76,7 +76,7 @@ I64 = npt.NDArray[np.int64]
 
 
 class ACER(SegmentAlgorithm):
-    """A policy with its average, and critics; see the module."""
+    """A policy with its average, and critics; see the module docstring."""
 
     config: ACERConfig
 
@@ -101,7 +101,7 @@ class ACER(SegmentAlgorithm):
         first = "critic" if sizes.choices else "advantage"
         groups = {"policy": ("policy", "policy"), "critic": (first, "critic")}
         super().__init__(config, sizes, actor, parts, groups, rng)
-        if config.device == "cpu" and is_written_out(self.network):
+        if config.device == "cpu" and has_analytic_gradient(self.network):
             self.analytic_gradient = gradient.Gradient(self, config)
 
     def inputs(self, batch: Segments, weight: F32 | None) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class ACER(SegmentAlgorithm):
         return inputs
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """Loss of the policy and the critics over all steps of the segments."""
+        """Compute the loss of the policy and the critics over all steps of the segments."""
         return (
             self._discrete(weights, inputs)
             if self.sizes.choices
@@ -194,7 +194,7 @@ class ACER(SegmentAlgorithm):
             known = grid(inputs["reward"]), grid(value), grid(q)
             most = 0.0 if "retrace" in config.without else 1.0
             q_ret = flat(retrace(*known, grid(rho.clamp(max=most)), last, inputs["gamma"]))
-            # grad_phi log f(a|phi) is 1 / phi_a instead of a
+            # grad_phi log f(a|phi) is 1 / phi_a at component a and zero elsewhere
             taken = torch.zeros_like(p).scatter(1, action, 1.0)
             g = taken * (rho.clamp(max=config.importance_clip) * (q_ret - value))[:, None] / p
             if "bias_correction" not in config.without:

@@ -17,7 +17,7 @@ class DDPGConfig(ActorCritic):
     Attributes
     ----------
     noise
-        Exploration ``gaussian``, or ``ou`` (Ornstein-Uhlenbeck, theta 0.15), its default without ReF-ER.
+        Exploration noise: ``gaussian``, or ``ou`` (Ornstein-Uhlenbeck, theta 0.15), the default without ReF-ER.
     """
 
     title: ClassVar[str] = "DDPG"
@@ -34,7 +34,7 @@ class DDPGConfig(ActorCritic):
 
     @classmethod
     def _usual(cls, named: dict[str, Any]) -> dict[str, Any]:
-        # appendix A and section 5.1: without ReF-ER DDPG needs correlated noise and no annealing
+        # appendix A and section 5.1: without ReF-ER, DDPG needs correlated noise and no annealing
         plain = {"noise": "ou", "annealing": 0.0} if named.get("replay") == "none" else {}
         return super()._usual(named) | plain
 

@@ -20,7 +20,7 @@ class Gradient:
 
     def __init__(self, of: Algorithm) -> None:
         self._of = of
-        # the critic is passed twice: with the actions that were taken, and with those of the policy
+        # two passes of the critic: with the actions taken, and with those of the policy
         self._passes = [of.parts.passes(name) for name in ("policy", "critic", "critic")]
 
     def __call__(self, batch: Transitions, rules: Rules, weight: F32 | None) -> Evaluation:

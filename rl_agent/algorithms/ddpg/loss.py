@@ -11,18 +11,18 @@ A policy network m(s), a critic Q(s, a), and target networks m~, Q~ that follow 
 The policy is pi = m + N(0, sigma^2), sigma = 0.2, with m = tanh of the network; rho and D_KL are of these Gaussians.
 Defaults (appendix A): 2 x 128 softsign, learning rates 1e-4 (critic) and 1e-5 (policy), l = 1e-4, batch 128.
 With ``replay`` ``none`` exploration is an Ornstein-Uhlenbeck process (sigma 0.2, theta 0.15) and nothing is annealed.
-A run takes other learning rates (the policy's 0.3 of the critic's), gamma, memory, start, annealing and first beta
-where none are named: ``config.py``.
+Settings that are not given are fitted to the run: learning rates (the policy's is 0.3 of the critic's), gamma, memory
+size, learning start, annealing and initial beta (``config.py``).
 
-What the paper leaves open, or is done otherwise:
+Differences from the paper, and details that it leaves open:
 
-1. The critic sees actions clipped to [-1, 1], which is what the environment does with them; rho takes the raw ones.
-2. Both networks move in the same step, from the gradients before it.
-3. beta weighs the policy's loss alone, as algorithm 4 has it; the critic's has no penalty to be weighed against.
-4. A critic on an lstm sees the past observations without the past actions (``rl_agent/networks/parameter_views.py``).
-5. Weights of a prioritised sampler multiply the critic's loss; the policy's gradient is not weighted.
+1. The critic sees actions clipped to [-1, 1], as the environment clips them; rho uses the unclipped ones.
+2. Both networks are updated in the same step, with gradients taken before it.
+3. beta weights only the policy's loss, as in algorithm 4; the critic's loss has no penalty to balance.
+4. A critic with an LSTM sees the past observations without the past actions (``rl_agent/networks/parameter_views.py``).
+5. The weights of a prioritised sampler multiply the critic's loss; the policy's gradient is not weighted.
 
-``loss`` is L_Q + L_m for autograd, which a GPU runs; on a CPU their gradient is written out (``gradient.py``).
+``loss`` is L_Q + L_m for autograd, used on a GPU; on a CPU the analytic gradient is used (``gradient.py``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ F32 = npt.NDArray[np.float32]
 
 
 def make_actor(config: ActorCritic, sizes: Sizes) -> Actor:
-    """Build the policy: tanh of the network, and a fixed sigma."""
+    """Build the policy: the mean is tanh of the network, sigma is fixed."""
     network = make_network(config, sizes.observation, sizes.action)
     std = np.full(sizes.action, config.sigma, np.float32)
 
@@ -56,7 +56,7 @@ def make_actor(config: ActorCritic, sizes: Sizes) -> Actor:
 
 
 class DDPG(Algorithm):
-    """A policy, a critic and their targets; see the module."""
+    """A policy, a critic and their targets; see the module docstring."""
 
     config: DDPGConfig
 
@@ -71,7 +71,7 @@ class DDPG(Algorithm):
         self.analytic_gradient = gradient.Gradient(self) if config.device == "cpu" else None
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L_Q + L_m of a batch of transitions."""
+        """Compute L_Q + L_m of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():

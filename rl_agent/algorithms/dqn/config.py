@@ -1,4 +1,4 @@
-"""Settings of DQN and of Rainbow, which is the same with other values."""
+"""Settings of DQN, and of Rainbow, which differs only in their values."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ class DQNConfig(WithTarget):
     Attributes
     ----------
     double, dueling, noisy
-        Whether the next action is chosen by the network that learns, whether V and A have streams of their own, and
-        whether noise on the weights takes the place of random actions.
+        Whether the online network selects the next action, whether V and A have separate streams, and whether noisy
+        layers replace random actions.
     noise_sigma
-        That noise at first, over the root of the inputs of a layer.
+        Initial scale of the noise, divided by the square root of a layer's number of inputs.
     n_step
-        Rewards in a target before the network's own estimate (n).
+        Number of rewards in a target before the bootstrap (n).
     atoms, value_limit
-        Atoms of the distribution of returns, evenly from minus to plus the limit, in units of scaled rewards; one atom
-        is the mean alone.
+        Number of atoms of the return distribution, evenly spaced between minus and plus the limit, in units of scaled
+        rewards; with one atom only the mean is learned.
     epsilon, epsilon_steps
-        Chance of a random action, which falls from 1 to this in so many environment steps after learning has begun.
+        Probability of a random action, which decreases from 1 to ``epsilon`` over ``epsilon_steps`` environment steps
+        after learning has started.
     target_update_interval
-        Gradient steps between moves of the target network, by ``tau`` each.
+        Gradient steps between updates of the target network, each with ``tau``.
     adam_epsilon, max_gradient_norm
-        Of Adam, and the length that longer gradients are cut to; ``None`` cuts none.
+        Adam's epsilon, and the norm to which gradients are clipped; ``None`` disables clipping.
     clip_rewards
-        Whether rewards are cut at 1 and -1, and not scaled.
+        Whether rewards are clipped to [-1, 1] instead of scaled.
     """
 
     title: ClassVar[str] = "DQN"
@@ -97,12 +98,12 @@ class DQNConfig(WithTarget):
 
     @property
     def fitted_batch(self) -> int:
-        """Steps of a gradient in a run; those published are few, which belongs to images."""
+        """Batch size in a run; larger than the published one unless observations are images or it is set."""
         is_small = self.network == "mlp" and "batch_size" not in self.model_fields_set
         return 128 if is_small else self.batch_size
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add targets and random actions for a run of this length."""
+        """Add target updates and exploration fitted to the length of the run."""
         yield from super().rules(run)
         published = self.env_steps_per_gradient_step
         ratio = float(

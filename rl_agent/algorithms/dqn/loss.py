@@ -1,11 +1,11 @@
-"""DQN (Mnih et al. 2015) and Rainbow (Hessel et al. 2018), whose parts are settings of the same file.
+"""DQN (Mnih et al. 2015) and Rainbow (Hessel et al. 2018), whose components are settings of DQN.
 
-With n steps on (``n_step``), m of them until the episode ended, if it did:
+With n-step targets (``n_step``), where m is n, or less if the episode ended earlier:
 
     R_t   = sum_{k=0}^{m-1} gamma^k r_{t+k+1}
     a*    = argmax_a Q~(s_{t+m}, a), or with ``double`` argmax_a Q(s_{t+m}, a)        (van Hasselt et al. 2016, eq. 4)
     q_t   = R_t + gamma^m Q~(s_{t+m}, a*),   without the second term after a terminal state
-    L     = h( q_t - Q(s_t, a_t) ),   h(x) = x^2 / 2 up to |x| = 1, then |x| - 1/2    the error cut at 1 of its methods
+    L     = h( q_t - Q(s_t, a_t) ),   h(x) = x^2 / 2 up to |x| = 1, then |x| - 1/2    the error clipping of its methods
 
 With a distribution of returns over z_1 ... z_N (``atoms``; Bellemare et al. 2017, eq. 7 and algorithm 1):
 
@@ -13,23 +13,23 @@ With a distribution of returns over z_1 ... z_N (``atoms``; Bellemare et al. 201
     m_j   = sum_i clip( 1 - | clip( R_t + gamma^m z_i ) - z_j | / dz, 0, 1 ) p~_i(s_{t+m}, a*)
     L     = - sum_j m_j log p_j(s_t, a_t)
 
-``dueling`` and ``noisy`` are in ``rl_agent/networks/q_network.py``. Actions are the best by Q, or with the chance
-epsilon any; epsilon falls from 1 in ``epsilon_steps``. With noise on the weights epsilon is 0, and the noise is sampled
-again for every gradient step: for Q, for Q~ and for what is acted with until the next one. A policy at rest has none.
+``dueling`` and ``noisy`` are in ``rl_agent/networks/q_network.py``. Actions are greedy with respect to Q, or uniformly
+random with probability epsilon, which decreases from 1 over ``epsilon_steps``. With noisy layers epsilon is 0, and the
+noise is resampled for every gradient step: for Q, for Q~ and for acting until the next one. Evaluation uses no noise.
 
-Defaults of ``dqn``: Mnih et al. 2015, extended data table 1, as far as they carry over. Those of ``rainbow``: the
-data-efficient ones of van Hasselt et al. 2019, appendix E, as in the NERS paper, table B.1: double, duelling, noise
-0.1, 20 steps, 51 atoms in [-10, 10], batch 32, learning rate 1e-4, Adam's epsilon 1.5e-4, gradients of norm 10 at most,
-a new target every 2000 updates, prioritised replay (alpha 0.5, beta 0.4), learning from 1600 steps on.
-A run takes its own where none are named (``config.py``).
+Defaults of ``dqn``: Mnih et al. 2015, extended data table 1, where they apply. Those of ``rainbow``: the
+data-efficient ones of van Hasselt et al. 2019, appendix E, as in the NERS paper, table B.1: double, dueling, noise
+0.1, 20 steps, 51 atoms in [-10, 10], batch 32, learning rate 1e-4, Adam's epsilon 1.5e-4, gradient norm at most 10,
+target update every 2000 gradient steps, prioritised replay (alpha 0.5, beta 0.4), learning starts after 1600 steps.
+Settings that are not given are fitted to the length of the run (``config.py``).
 
-Done otherwise than in the papers:
+Differences from the papers:
 
-1. Adam takes the place of RMSProp in ``dqn``.
-2. Rewards are clipped only where ``clip_rewards`` says so; else they are scaled as everywhere here.
-3. Noise is that of a gradient step, not of an action; all agents act with the same.
-4. Priorities of the distribution are its loss, as in Rainbow; ``td_error`` of both is that of the means.
-5. Whole episodes enter the memory when they end (or pieces of them), so the newest steps are not sampled yet.
+1. ``dqn`` uses Adam instead of RMSProp.
+2. Rewards are clipped only with ``clip_rewards``; otherwise they are scaled, as in all algorithms here.
+3. Noise is sampled per gradient step, not per action; all agents act with the same noise.
+4. With a return distribution, the priority is its loss, as in Rainbow; ``td_error`` is always that of the means.
+5. Episodes enter the memory when they end (or in fragments), so the newest steps cannot be sampled yet.
 6. Initialisation of layers without noise.
 """
 
@@ -56,7 +56,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def make_actor(config: DQNConfig, sizes: Sizes) -> Actor:
-    """Build the policy: the best action by Q, or with the chance epsilon, a loose parameter, any."""
+    """Build the epsilon-greedy policy; epsilon is its loose parameter."""
     network, atoms = _make_network(config, sizes), _atoms(config)
 
     def q_values(outputs: torch.Tensor) -> torch.Tensor:
@@ -90,7 +90,7 @@ def _atoms(config: DQNConfig) -> F32:
 
 
 def _q_values(outputs: torch.Tensor, choices: int, atoms: torch.Tensor) -> torch.Tensor:
-    """Q of every action, shape (B, K), from the network's outputs."""
+    """Compute Q of every action, shape (B, K), from the network's outputs."""
     if len(atoms) == 1:
         return outputs
     return torch.softmax(outputs.view(-1, choices, len(atoms)), 2) @ atoms.to(outputs)
@@ -99,19 +99,19 @@ def _q_values(outputs: torch.Tensor, choices: int, atoms: torch.Tensor) -> torch
 def project(
     probabilities: torch.Tensor, returns: torch.Tensor, atoms: torch.Tensor
 ) -> torch.Tensor:
-    """Put a distribution back onto the atoms (Bellemare et al. 2017, eq. 7).
+    """Project a distribution onto the atoms (Bellemare et al. 2017, eq. 7).
 
     Parameters
     ----------
     probabilities, returns
-        Of each atom and where it has come to, shape (B, N).
+        Probability of each atom and the return to which it is shifted, shape (B, N).
     atoms
-        z, shape (N,), evenly spaced.
+        z, evenly spaced, shape (N,).
 
     Returns
     -------
     Tensor
-        Probabilities of the atoms, shape (B, N).
+        Probabilities of the atoms after projection, shape (B, N).
     """
     returns = returns.clamp(atoms[0], atoms[-1])
     distance = (returns[:, :, None] - atoms).abs() / (atoms[1] - atoms[0])
@@ -119,7 +119,7 @@ def project(
 
 
 class DQN(Algorithm):
-    """Q of discrete actions and its target; see the module."""
+    """A network for Q of discrete actions and its target; see the module docstring."""
 
     config: DQNConfig
 
@@ -136,7 +136,7 @@ class DQN(Algorithm):
         self.torch_step.max_norm = config.max_gradient_norm
 
     def act(self, observations: F32, state: F32) -> Acting:
-        """Tell what the newest policy says, with the noise and the epsilon of now."""
+        """Evaluate the newest policy with the current noise and epsilon."""
         self.torch_step.to_host()
         self.host_weights["epsilon"][""][:] = self.epsilon
         if len(self.acting_noise):
@@ -145,7 +145,7 @@ class DQN(Algorithm):
 
     @property
     def epsilon(self) -> float:
-        """Chance of an action at random: from 1 to ``config.epsilon`` in ``epsilon_steps`` environment steps."""
+        """Probability of a random action: from 1 to ``config.epsilon`` over ``epsilon_steps`` environment steps."""
         config, steps = (
             self.config,
             self.optimiser.adams["q"].steps * self.config.env_steps_per_gradient_step,
@@ -156,11 +156,11 @@ class DQN(Algorithm):
         return (1.0 - share) + share * config.epsilon
 
     def statistics(self) -> dict[str, float]:
-        """``epsilon``."""
+        """Return ``epsilon``."""
         return {"epsilon": self.epsilon}
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Transitions]:
-        """Gather steps with what came ``n_step`` later; ``nonterminal`` is gamma^(m-1), 0 at terminal states."""
+        """Gather n-step transitions; ``nonterminal`` is gamma^(m-1), 0 at terminal states."""
         config = self.config
         return gather_n_step_transitions(
             source,
@@ -171,7 +171,7 @@ class DQN(Algorithm):
         )
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
-        """Add the noise of the weights of both networks, and sample that which is acted with next."""
+        """Add the noise of both networks, and resample the noise used for acting."""
         inputs, size = super().inputs(batch, weight), self.q_network.noise_size
         if size:
             inputs |= {name: squashed_noise(size, self._rng) for name in ("noise", "target_noise")}
@@ -179,12 +179,12 @@ class DQN(Algorithm):
         return inputs
 
     def target_rate(self) -> float:
-        """Move the target every ``target_update_interval`` gradient steps."""
+        """Return ``tau`` every ``target_update_interval`` gradient steps, otherwise 0."""
         is_due = (self.optimiser.adams["q"].steps + 1) % self.config.target_update_interval == 0
         return self.config.tau if is_due else 0.0
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L of a batch of transitions."""
+        """Compute L of a batch of transitions."""
         views, detached = self.parts.views(weights)["q"], self.parts.views(weights.detach())["q"]
         target = self.parts.views(inputs["target_weights"])["q"]
         if "noise" in inputs:
@@ -234,5 +234,5 @@ class DQN(Algorithm):
         return (inputs["weight"] * each).mean(), results
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays of a checkpoint, with the noise that is acted with."""
+        """Return the arrays of a checkpoint, including the noise used for acting."""
         return super().arrays() | {"acting_noise": self.acting_noise}

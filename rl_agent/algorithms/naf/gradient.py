@@ -50,7 +50,7 @@ class Gradient:
 
 @compiled(error_model="numpy")
 def _differentiate(outputs: F32, action: F32, q_target: F32, share: F32) -> tuple[F32, F32]:
-    """Differentiate sum_b share_b (q_b - Q_b)^2 / 2 by the outputs V, m and the entries of L.
+    """Differentiate sum_b share_b (q_b - Q_b)^2 / 2 with respect to the outputs V, m and the entries of L.
 
     With d = a - m and p = L'd (L_ii is the softplus of its entry):  dQ/dm = 2 L p,  dQ/dL_ij = -2 d_i p_j.
 

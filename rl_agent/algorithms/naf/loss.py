@@ -8,11 +8,11 @@ One network gives V(s), the best action m(s) and a lower-triangular L(s) with a 
     L       = beta L_Q [near-policy] + (1 - beta) D_KL( mu_t || pi )                                         (eq. 10)
 
 V~ is that of a target network (rate 0.01). The policy is pi = m + N(0, sigma^2), sigma = 0.2. Defaults (appendix A):
-the common network, learning rate 1e-4, batch 256; a run takes another learning rate, gamma, memory, start, annealing
-and first beta where none are named (``config.py``). m is unbounded, and the environment clips; so Q
-sees the raw actions.
+the common network, learning rate 1e-4, batch 256. Settings that are not given are fitted to the run: learning rate,
+gamma, memory size, learning start, annealing and initial beta (``config.py``). m is unbounded and the environment
+clips the actions, so Q sees the unclipped ones.
 
-``loss`` is L for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).
+``loss`` is L for autograd, used on a GPU; on a CPU the analytic gradient is used (``gradient.py``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ F32 = npt.NDArray[np.float32]
 
 
 def make_actor(config: NAFConfig, sizes: Sizes) -> Actor:
-    """Build the network: V, m and the entries of L; its policy has a fixed sigma."""
+    """Build the network with outputs V, m and the entries of L; the policy has a fixed sigma."""
     size = sizes.action
     network = make_network(config, sizes.observation, 1 + size + size * (size + 1) // 2)
     std = np.full(size, config.sigma, np.float32)
@@ -47,7 +47,7 @@ def make_actor(config: NAFConfig, sizes: Sizes) -> Actor:
 
 
 def q_value(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-    """Q(s, a) by eq. 4, shape (B,), from the network's outputs and actions (B, A)."""
+    """Compute Q(s, a) by eq. 4, shape (B,), from the network's outputs and actions (B, A)."""
     size = action.shape[1]
     lower = lower_triangular(outputs[:, 1 + size :], size)
     projected = torch.einsum("nij,ni->nj", lower, action - outputs[:, 1 : 1 + size])
@@ -55,7 +55,7 @@ def q_value(outputs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
 
 
 class NAF(Algorithm):
-    """The network and its target; see the module."""
+    """The network and its target; see the module docstring."""
 
     config: NAFConfig
 
@@ -66,7 +66,7 @@ class NAF(Algorithm):
         self.analytic_gradient = gradient.Gradient(self) if config.device == "cpu" else None
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L of a batch of transitions."""
+        """Compute L of a batch of transitions."""
         action, beta = inputs["action"], inputs["beta"]
         with torch.no_grad():
             after = inputs["next_windows"], inputs["next_lengths"]
@@ -84,6 +84,6 @@ class NAF(Algorithm):
         value_loss = 0.5 * inputs["weight"] * error**2 * kept
         count = kept.sum().clamp(min=1.0)
         results = {"value": outputs[:, 0], "rho": rho, "kl": kl, "far": far, "td_error": error}
-        # the policy has no loss of its own: it is where Q is largest
+        # the policy has no separate loss: m is the maximum of Q
         results |= {"policy_loss": torch.zeros_like(count), "value_loss": value_loss.sum() / count}
         return (beta * value_loss + (1.0 - beta) * kl).mean(), results

@@ -13,12 +13,12 @@ from rl_agent.config.run_length import RunLength
 
 @register("rl_agent.algorithms.ppo.loss:PPO")
 class PPOConfig(OnPolicyConfig):
-    """PPO, which takes ``batch_size`` steps a gradient, instead of ``env_steps_per_gradient_step``.
+    """PPO; each gradient uses ``batch_size`` steps, and ``env_steps_per_gradient_step`` is not used.
 
     Attributes
     ----------
     epochs, clip, gae_lambda
-        Passes over the steps of a horizon, bound of rho - 1, lambda of the advantage estimate.
+        Passes over the steps of a horizon, clip range of rho - 1, lambda of the advantage estimate.
     """
 
     title: ClassVar[str] = "PPO"
@@ -52,16 +52,16 @@ class PPOConfig(OnPolicyConfig):
         yield from super()._incompatibilities()
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add a horizon of which a run has many, and lambda."""
+        """Add a horizon much shorter than the run, and lambda."""
         yield from super().rules(run)
         yield "horizon", min(2048, max(4 * self.batch_size, _horizon(run)))
-        # credit reaches about a quarter as far as the discount factor: 0.9 at 0.97, the published value at 0.99
+        # lambda's range is about a quarter of the discount factor's: 0.9 at gamma 0.97, the published value at 0.99
         gamma = self.named("gamma", run.gamma)
         yield "gae_lambda", round(min(0.97, max(0.9, 0.9 + 3.5 * (gamma - 0.97))), 3)
 
 
 def _horizon(run: RunLength) -> int:
-    """Return a hundred and twentieth of the run; where that is no longer than an episode, four of these."""
+    """Return 1/120 of the run, or if that is no longer than an episode, up to four episodes."""
     length = run.episode_steps
     if length is None or run.steps // 120 > length:
         return run.steps // 120

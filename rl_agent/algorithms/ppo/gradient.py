@@ -21,7 +21,7 @@ __all__ = ["Gradient"]
 F32 = npt.NDArray[np.float32]
 
 Compared: TypeAlias = "tuple[F32, F32, Callable[[F32], None]]"
-"""log rho and D_KL(mu || pi), shape (B,), and what writes the policy's gradient when it is given that by log pi."""
+"""log rho and D_KL(mu || pi), shape (B,), and a function that writes the policy's gradient, given that by log pi."""
 
 
 class Gradient:
@@ -30,11 +30,11 @@ class Gradient:
     Parameters
     ----------
     of
-        Its networks are ``policy`` and ``value``, its loose parameters ``sigma``.
+        The algorithm, with the networks ``policy`` and ``value`` and the loose parameters ``sigma``.
     deviation
-        Of the Gaussian; None where actions are discrete.
+        Standard deviation of the Gaussian; ``None`` for discrete actions.
     clip
-        epsilon.
+        Clip range epsilon.
     """
 
     def __init__(self, of: Algorithm, deviation: PolicyStd | None, clip: float) -> None:
@@ -42,7 +42,7 @@ class Gradient:
         self._policy, self._value = of.parts.passes("policy"), of.parts.passes("value")
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write d(L_pi + L_V)/dw of a batch, which has no weights and no rules."""
+        """Write d(L_pi + L_V)/dw of a batch; ``rules`` and ``weight`` are not used."""
         of, seen = self._of, (batch.windows, batch.lengths)
         outputs = self._policy.forward(of.host_weights["policy"], *seen)
         value = self._value.forward(of.host_weights["value"], *seen)[:, 0]
@@ -54,7 +54,7 @@ class Gradient:
         rho = np.exp(log_rho.clip(-bound, bound))
         clipped = rho.clip(one - self._clip, one + self._clip)
         gain = np.minimum(rho * advantage, clipped * advantage)
-        # where the clipped term is the smaller one nothing moves; d rho = rho d log pi
+        # the gradient is zero where the clipped term is the smaller one; d rho = rho d log pi
         moves = (rho * advantage <= gain) & (np.abs(log_rho) <= bound)
         write(-share * advantage * rho * moves)
         self._value.backward(-share * error[:, None], of.host_gradient["value"])

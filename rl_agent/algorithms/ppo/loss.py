@@ -1,7 +1,7 @@
 """PPO (Schulman et al. 2017), the on-policy baseline of Novati & Koumoutsakos 2019 (appendix A).
 
-A policy network and a value network. Every ``horizon`` environment steps, over all agents, the running episodes are cut
-there (bootstrapped with V like truncated ones), and with the networks of that moment
+A policy network and a value network. Every ``horizon`` environment steps, over all agents, the open episodes are cut
+(bootstrapped with V like truncated ones), and with the current networks
 
     delta_t = r_{t+1} + gamma V(s_{t+1}) - V(s_t)
     A_t     = delta_t + gamma lambda A_{t+1},   then standardised over the horizon            GAE (eqs. 11, 12)
@@ -13,15 +13,15 @@ Then ``epochs`` passes in batches sampled without replacement minimise
     L_V     = ( V(s_t) - G_t )^2 / 2
 
 Defaults (appendix A): gamma 0.995, lambda 0.97, epsilon 0.2, 2048 steps, 10 epochs, batch 64, 2 x 64 units (tanh),
-learning rates 1e-4 (policy) and 3e-4 (value), annealed like the others'; a run takes its own gamma, lambda, horizon,
-rates and annealing where none are named (``config.py``). Continuous actions are Gaussian with a sigma
-shared by all states, as in V-RACER; discrete ones are categorical. No entropy bonus, no clipping of values.
+learning rates 1e-4 (policy) and 3e-4 (value), annealed as for the other algorithms. If they are not given, gamma,
+lambda, horizon, learning rates and annealing are fitted to the run (``config.py``). Continuous actions are Gaussian
+with a sigma shared by all states, as in V-RACER; discrete ones are categorical. No entropy bonus, no value clipping.
 
-Done otherwise than usual: rho is relative to the policy that sampled each action, which is an older one for the action
-that was out when an iteration began. States are standardised with the first horizon's statistics, rewards divided by
-their root mean square over all steps so far.
+Differences from common implementations: rho is relative to the policy that sampled each action, which is an older one
+for an action in progress when an iteration began. States are standardised with the statistics of the first horizon,
+rewards are divided by their root mean square over all steps so far.
 
-``loss`` is for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).
+``loss`` is the autograd version, used on a GPU; on a CPU the analytic gradient is used (``gradient.py``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
 
 
 class PPO(OnPolicy):
-    """A policy and a value network; see the module."""
+    """A policy and a value network; see the module docstring."""
 
     config: PPOConfig
 
@@ -76,7 +76,7 @@ class PPO(OnPolicy):
             self.analytic_gradient = gradient.Gradient(self, deviation, config.clip)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L_pi + L_V of a batch."""
+        """Compute L_pi + L_V of a batch."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views = self.parts.views(weights)
         outputs = self.parts("policy", views, windows, lengths)
@@ -95,7 +95,7 @@ class PPO(OnPolicy):
         value = self.parts("value", views, windows, lengths)[:, 0]
         error = inputs["v_tbc"] - value
         value_loss = 0.5 * (error**2).mean()
-        far = (rho != clipped).to(rho.dtype)  # those whose gradient may be cut off
+        far = (rho != clipped).to(rho.dtype)  # steps whose gradient may be clipped
         results = {"value": value, "rho": rho, "kl": kl, "far": far}
         return policy_loss + value_loss, results | {
             "policy_loss": policy_loss,

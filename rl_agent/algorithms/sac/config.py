@@ -13,7 +13,7 @@ from rl_agent.config.registry import register
 from rl_agent.config.run_length import RunLength
 
 REFER_1_C = 16.0
-"""C with ReF-ER-1: nothing holds the policy near the memory, so with 4 most of it would be far-policy."""
+"""C with ReF-ER-1: no penalty keeps the policy near the memory, so with C = 4 most steps would be far-policy."""
 
 
 @register("rl_agent.algorithms.sac.loss:SAC")
@@ -23,8 +23,8 @@ class SACConfig(TwoCritics):
     Attributes
     ----------
     temperature, target_entropy
-        The temperature at t = 0, in units of scaled rewards, and the entropy that it aims at; ``None`` takes minus the
-        number of action components.
+        Initial temperature, in units of scaled rewards, and target entropy; ``None`` is minus the number of action
+        components.
     """
 
     title: ClassVar[str] = "SAC"
@@ -42,7 +42,7 @@ class SACConfig(TwoCritics):
             yield f"algorithm = sac samples from a squashed Gaussian: squash must be tanh, not {self.squash}"
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add what is far-policy with rule 1 alone."""
+        """Add the far-policy bound for ReF-ER-1."""
         yield from super().rules(run)
         if self.replay == "refer-1":
             yield "c_max_scale", REFER_1_C

@@ -38,8 +38,8 @@ class Gradient:
     def __call__(self, batch: Transitions, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write d(L_Q + L_pi + L_T)/dw of a batch of transitions.
 
-        With u = m + sigma n the noise n is held, so log pi moves with u through the slope of tanh and with sigma:
-        d log pi/du = 2 tanh(u), d log pi/dsigma = -1/sigma.
+        With u = m + sigma n and the noise n held constant, log pi depends on u through the slope of tanh, and on
+        sigma: d log pi/du = 2 tanh(u), d log pi/dsigma = -1/sigma.
         """
         of, inputs = self._of, self._of.inputs(batch, weight)
         w, target, size = of.host_weights, of.host_target, np.float32(len(batch.action))
@@ -89,7 +89,7 @@ class Gradient:
         return evaluate(of, near, q_1, error, kept, policy_loss * kept, 0.5 * of_error * value_loss)
 
     def _sample(self, windows: Windows, noise: F32) -> tuple[F32, F32, F32, F32]:
-        """Sample actions; returns them after their tanh, log pi, the mean and the log sigma before its bounds."""
+        """Sample actions; return them after the tanh, log pi, the mean and the log sigma before clipping."""
         outputs = self._policy.forward(self._of.host_weights["policy"], *windows)
         mean, log_std = np.split(outputs, 2, axis=1)
         log_std = log_std + np.float32(math.log(self._of.config.sigma))

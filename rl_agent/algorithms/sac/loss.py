@@ -1,4 +1,4 @@
-"""SAC (Haarnoja et al. 2018): soft actor-critic with two critics and a temperature that is tuned.
+"""SAC (Haarnoja et al. 2018): soft actor-critic with two critics and automatic temperature tuning.
 
 The policy is a = tanh(u), u ~ N( m(s), sigma(s)^2 ); log pi includes the slope of tanh (appendix C):
 
@@ -7,23 +7,24 @@ The policy is a = tanh(u), u ~ N( m(s), sigma(s)^2 ); log pi includes the slope 
     L_pi    = T log pi(a|s_t) - min_i Q_i(s_t, a),   a ~ pi( . | s_t) reparameterised                         (eq. 7)
     L_T     = - log T ( log pi(a|s_t) + H ),   log pi held constant,   H = - number of action components       (eq. 18)
 
-T is the temperature (alpha there; the paper of its tuning is Haarnoja et al. 2018b, eq. 18; its logarithm multiplies
-the bracket as in the authors' code). Defaults (NERS paper, table B.1): 2 x 256 ReLU, batch 128, learning rate 3e-4,
-target rate 5e-3, gamma 0.99, memory 1e6, 5000 first actions at random. A run takes its own gamma, memory and start
-where none are named (``config.py``).
+T is the temperature (alpha in the papers; tuned as in Haarnoja et al. 2018b, eq. 18, but log T multiplies the bracket,
+as in the authors' code). Defaults (NERS paper, table B.1): 2 x 256 ReLU, batch 128, learning rate 3e-4, tau 5e-3,
+gamma 0.99, memory 1e6, the first 5000 actions random. If they are not given, gamma, memory size and learning start are
+fitted to the run (``config.py``).
 
-Remember-and-forget, where asked for: rho and D_KL are those of the Gaussians of u, which tanh leaves unchanged; L_Q and
-beta L_pi of near-policy steps, and (1 - beta) D_KL.
+Remember-and-Forget, if used: rho and D_KL are those of the Gaussians of u, which tanh leaves unchanged; the loss has
+L_Q and beta L_pi of near-policy steps, and (1 - beta) D_KL.
 
-Done otherwise than in the papers:
+Differences from the papers:
 
-1. All networks move in the same step, from the gradients before it.
+1. All networks are updated in the same step, with gradients taken before it.
 2. log sigma is clipped to [-5, 2]; sigma starts at ``config.sigma``.
-3. Actions of the agents (not those of the losses) are cut at three standard deviations, as everywhere here.
-4. Initialisation, and scaling of states and rewards: T is then in units of scaled rewards.
-5. The remarks 4 and 5 of DDPG.
+3. Actions of the agents (not those in the losses) are truncated at three standard deviations, as in all algorithms
+   here.
+4. Initialisation, and scaling of states and rewards: T is therefore in units of scaled rewards.
+5. Differences 4 and 5 of DDPG also apply.
 
-``loss`` is their sum for autograd, which a GPU runs; on a CPU its gradient is written out (``gradient.py``).
+``loss`` is the sum of the losses for autograd, used on a GPU; on a CPU the analytic gradient is used (``gradient.py``).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ LOG_STD_BOUNDS = (-5.0, 2.0)
 
 
 def make_actor(config: SACConfig, sizes: Sizes) -> Actor:
-    """Build the policy: mean and log sigma (relative to ``config.sigma``) of the action before its tanh."""
+    """Build the policy: mean and log sigma (relative to ``config.sigma``) of the action before the tanh."""
     network, first = (
         make_network(config, sizes.observation, 2 * sizes.action),
         math.log(config.sigma),
@@ -66,7 +67,7 @@ def make_actor(config: SACConfig, sizes: Sizes) -> Actor:
 
 
 class SAC(Algorithm):
-    """A stochastic policy, two critics with targets, and a temperature; see the module."""
+    """A stochastic policy, two critics with targets, and a temperature; see the module docstring."""
 
     config: SACConfig
 
@@ -89,19 +90,19 @@ class SAC(Algorithm):
             self.analytic_gradient = gradient.Gradient(self, self._target_entropy, LOG_STD_BOUNDS)
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
-        """Add the noise of the actions now and next."""
+        """Add the noise of the current and the next actions."""
         noise, next_noise = (
             self._rng.standard_normal(batch.action.shape, np.float32) for _ in range(2)
         )
         return super().inputs(batch, weight) | {"noise": noise, "next_noise": next_noise}
 
     def statistics(self) -> dict[str, float]:
-        """``temperature``, T."""
+        """Return the temperature T as ``temperature``."""
         self.torch_step.to_host()
         return {"temperature": float(np.exp(self.host_weights["temperature"][""][0]))}
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L_Q + L_pi + L_T of a batch of transitions."""
+        """Compute L_Q + L_pi + L_T of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         target = self.parts.views(inputs["target_weights"])
@@ -140,7 +141,7 @@ class SAC(Algorithm):
     def _sample(
         self, views: Views, windows: torch.Tensor, lengths: torch.Tensor, noise: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sample actions before their tanh; returns them, log pi of the squashed ones, mean and std."""
+        """Sample actions before the tanh; return them, log pi of the squashed actions, mean and std."""
         mean, log_std = self.parts("policy", views, windows, lengths).chunk(2, dim=1)
         std = (log_std + math.log(self.config.sigma)).clamp(*LOG_STD_BOUNDS).exp()
         raw = mean + std * noise

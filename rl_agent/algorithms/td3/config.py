@@ -13,7 +13,7 @@ from rl_agent.config.registry import register
 from rl_agent.config.run_length import RunLength
 
 SHORT, SHORT_SIGMA = 1_000_000, 0.3
-"""Steps below which a run is short, and the exploration in one."""
+"""Number of steps below which a run is short, and the exploration sigma of short runs."""
 
 
 @register("rl_agent.algorithms.td3.loss:TD3")
@@ -23,7 +23,7 @@ class TD3Config(TwoCritics):
     Attributes
     ----------
     policy_delay, target_noise, target_noise_clip
-        Gradient steps per step of the policy; standard deviation and bound of the noise on the target's action.
+        Gradient steps per policy update; standard deviation and bound of the noise on the target action.
     """
 
     title: ClassVar[str] = "TD3"
@@ -41,7 +41,7 @@ class TD3Config(TwoCritics):
         yield from tanh_inside(self)
 
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
-        """Add more exploration in a short run."""
+        """Add more exploration for a short run."""
         yield from super().rules(run)
         if run.steps < SHORT:
             yield "sigma", SHORT_SIGMA

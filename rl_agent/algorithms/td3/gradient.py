@@ -27,7 +27,7 @@ class Gradient:
         self._critics = {name: of.parts.passes(name) for name in ("critic_1", "critic_2")}
 
     def __call__(self, batch: Transitions, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write d(L_Q + L_m)/dw of a batch of transitions; of the policy only where it is due."""
+        """Write d(L_Q + L_m)/dw of a batch of transitions; the policy's part is zero unless it is due."""
         of, noise = self._of, self._of.inputs(batch, weight)["noise"]
         w, target, size = of.host_weights, of.host_target, np.float32(len(batch.action))
         now, after = (batch.windows, batch.lengths), (batch.next_windows, batch.next_lengths)

@@ -3,21 +3,20 @@
     a~     = clip( m~(s_{t+1}) + clip( N(0, 0.2^2), -0.5, 0.5 ), -1, 1 )                 target smoothing (eq. 14)
     q_t    = r_{t+1} + gamma min_i Q~_i( s_{t+1}, a~ )                                   clipped double Q (eq. 10)
     L_Q    = sum_i ( Q_i(s_t, a_t) - q_t )^2 / 2
-    L_m    = - Q_1( s_t, m(s_t) ),   policy and targets move in every second step        delay (algorithm 1)
+    L_m    = - Q_1( s_t, m(s_t) ),   policy and targets updated every second step        delay (algorithm 1)
 
-Defaults (NERS paper, Oh et al. 2021, table B.1; a run's own gamma, memory and start where none are named, see
-``config.py``): 2 x 256 ReLU, batch 128, alpha 5e-3, gamma 0.99, memory 1e6, Gaussian
-exploration 0.1, 5000 first actions at random. Remember-and-forget enters as in DDPG
-(``rl_agent/algorithms/ddpg/loss.py``).
+Defaults (NERS paper, Oh et al. 2021, table B.1): 2 x 256 ReLU, batch 128, alpha 5e-3, gamma 0.99, memory 1e6, Gaussian
+exploration 0.1, the first 5000 actions random. If they are not given, gamma, memory size and learning start are fitted
+to the run (``config.py``). Remember-and-Forget is applied as in DDPG (``rl_agent/algorithms/ddpg/loss.py``).
 
-Done otherwise than in the papers:
+Differences from the papers:
 
 1. The learning rate is 3e-4 (that table prints 5e-3, the authors' later code has 3e-4), not annealed.
-2. The gradient of the policy is taken at the critics before their step, not after.
-3. Initialisation, scaling of states and rewards, and the remarks 1, 4 and 5 of DDPG.
+2. The policy gradient uses the critics before their update, not after.
+3. Initialisation, and scaling of states and rewards; differences 1, 4 and 5 of DDPG also apply.
 
-``gradient`` is the analytic gradient of the sum of the losses, for the CPU; ``loss`` is the same for autograd, which
-the tests hold it to and a GPU runs.
+``gradient.py`` has the analytic gradient of the sum of the losses, for the CPU; ``loss`` is the autograd version, used
+on a GPU and as the reference in the tests.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ F32 = npt.NDArray[np.float32]
 
 
 class TD3(Algorithm):
-    """A policy, two critics and their targets; see the module."""
+    """A policy, two critics and their targets; see the module docstring."""
 
     config: TD3Config
 
@@ -58,16 +57,16 @@ class TD3(Algorithm):
         return (self.optimiser.adams["critic"].steps + 1) % self.config.policy_delay == 0
 
     def rates(self, share: float) -> dict[str, float]:
-        """Leave the policy out of the steps between."""
+        """Return the learning rates, without the policy's in steps that do not update it."""
         rates = super().rates(share)
         return rates if self._moves_policy else {"critic": rates["critic"]}
 
     def target_rate(self) -> float:
-        """Move the targets together with the policy."""
+        """Return ``tau`` in steps that update the policy, otherwise 0."""
         return self.config.tau if self._moves_policy else 0.0
 
     def inputs(self, batch: Any, weight: F32 | None) -> dict[str, Any]:
-        """Add the noise of the target's actions."""
+        """Add the noise of the target actions."""
         return super().inputs(batch, weight) | {"noise": self._noise(batch.action.shape)}
 
     def _noise(self, shape: tuple[int, ...]) -> F32:
@@ -76,7 +75,7 @@ class TD3(Algorithm):
         return noise.clip(-bound, bound)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L_Q + L_m of a batch of transitions."""
+        """Compute L_Q + L_m of a batch of transitions."""
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Settings of truncated importance sampling, plain and in a trust region."""
+"""Settings of truncated importance sampling, with and without a trust region."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TISConfig(SegmentConfig):
 
 @register("rl_agent.algorithms.tis.loss:TIS")
 class TrustTISConfig(TISConfig, HasTrustRegion):
-    """Truncated importance sampling in a trust region."""
+    """Truncated importance sampling with a trust region."""
 
     title: ClassVar[str] = "Trust-TIS"
     colour: ClassVar[str] = "#525252"

@@ -1,24 +1,25 @@
-"""TIS and Trust-TIS, the baselines with replay of the ACER paper (Wang et al. 2017, appendix E.2; Wawrzynski 2009).
+"""TIS and Trust-TIS, the replay baselines of the ACER paper (Wang et al. 2017, appendix E.2; Wawrzynski 2009).
 
-A3C on segments of episodes from a memory, weighted by the product of importance weights up to the end of the segment.
+A3C on replayed segments of episodes, weighted by the product of importance weights up to the end of the segment.
 For a segment s_0, a_0, r_1, ... s_k of at most ``segment`` steps, with rho_i = pi(a_i|s_i) / mu(a_i|s_i):
 
     G_t  = r_{t+1} + gamma r_{t+2} + ... + gamma^(k-t) V(s_k),  V = 0 after a terminal state
     w_t  = min( c, rho_t rho_{t+1} ... rho_{k-1} )
     g    = w_t ( G_t - V(s_t) ) grad_phi log f(a_t|phi)
-    z    = g;  in a trust region  g - max( 0, (k'g - delta) / |k|^2 ) k                                    (eq. 12)
+    z    = g;  with a trust region  g - max( 0, (k'g - delta) / |k|^2 ) k                                    (eq. 12)
     L    = - phi' z  +  w_t ( G_t - V(s_t) )^2 / 2,  z, w and G constant
 
 with phi the mean of a Gaussian of fixed sigma or the probabilities of discrete actions, and k the gradient by phi of
 D_KL( f(.|phi_a) || f(.|phi) ) of the average policy, whose weights follow: w_a <- (1 - alpha) w_a + alpha w.
 
-Defaults are those of the ACER paper (section 6): c 5, segments of 50 steps, sigma 0.3, delta 1, alpha 0.005; memory,
-start and 24 segments a gradient are ACER's here. A run takes its own where none are named
-(``config.py``).
+Defaults are those of the ACER paper (section 6): c 5, segments of 50 steps, sigma 0.3, delta 1, alpha 0.005. The memory
+size, the learning start and 24 segments per gradient are those of ACER here. Settings that are not given are fitted to
+the run (``config.py``).
 
-Done otherwise than there: the returns and products of a segment end with it, as in A3C, where the appendix has k steps
-after each; one gradient for all segments, averaged over their steps, instead of asynchronous threads; separate
-networks for policy and value; no bonus for entropy. An lstm runs along the segments (``rl_agent/networks/unroll.py``).
+Differences from the paper: returns and products run to the end of the segment, as in A3C, whereas the appendix has k
+steps after each step; one gradient for all segments, averaged over their steps, instead of asynchronous threads;
+separate networks for policy and value; no entropy bonus. An LSTM runs along the segments
+(``rl_agent/networks/unroll.py``).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = ["TIS", "make_actor"]
 
 
 class TIS(segments.SegmentAlgorithm):
-    """A policy and a value network, and the policy's average where there is a trust region; see the module."""
+    """A policy and a value network, and with a trust region the policy's average; see the module docstring."""
 
     config: TISConfig
 
@@ -50,7 +51,7 @@ class TIS(segments.SegmentAlgorithm):
         super().__init__(config, sizes, actor, parts, groups, rng)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L over all steps of the segments."""
+        """Compute L over all steps of the segments."""
         config, choices, m = self.config, self.sizes.choices, len(inputs["action"])
         views, (steps, after) = self.parts.views(weights), segments.step_indices(inputs)
         outputs = self.along("policy", views, inputs, steps)

@@ -6,41 +6,40 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from rl_agent.config.agent import Count, Replay, Share
-from rl_agent.config.kinds import DrawsSteps
+from rl_agent.config.kinds import SamplesSteps
 from rl_agent.config.registry import register
 
 
 @register("rl_agent.algorithms.vracer.loss:VRacer")
-class VRacerConfig(DrawsSteps):
+class VRacerConfig(SamplesSteps):
     """V-RACER.
 
     Attributes
     ----------
     policy
-        ``normal``, or ``clipped``, the normal clipped to the range of the actions, whose densities know that all beyond
-        a bound is the same action (Weber et al. 2022, appendix B). Discrete actions are sampled by a softmax of
-        logits instead of the normal, or with ``boltzmann`` by one with a learned inverse temperature (appendix A).
+        ``normal``, or ``clipped``: the normal clipped to the range of the actions, with the probability mass beyond
+        a bound assigned to the bound (Weber et al. 2022, appendix B). Discrete actions are sampled from a softmax of
+        logits, or with ``boltzmann`` from a softmax with a learned inverse temperature (appendix A).
     relation
-        Several agents: whose reward an agent's value counts, its own (``individual``) or the mean over the
-        environment (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
+        Several agents: an agent's value estimates the return of its own reward (``individual``) or of the mean reward
+        of the environment (``cooperative``; Weber et al. 2022, eqs. 8 and 9).
     dynamics
-        Several agents: ``local`` importance weights of each agent's own action, or ``full`` ones of all
-        actions together (eqs. 13 and 12 there).
+        Several agents: importance weights of each agent's own action (``local``), or of the joint action (``full``;
+        eqs. 13 and 12 there).
     policies
-        Several agents: one network for all of them (``shared``), or each its ``own``.
+        Several agents: one network for all of them (``shared``), or one for each (``own``).
     advantage
-        Closed form of A(s, a) beside V, ``none``, ``quadratic`` or ``gaussian`` (appendix E).
+        Closed form of A(s, a), learned in addition to V: ``none``, ``quadratic`` or ``gaussian`` (appendix E).
     state_dependent_std
         Whether the standard deviation of a Gaussian policy depends on the state; in the paper all states share it.
     trunks
-        Whether V and the policy are outputs of one network, whose hidden layers they ``shared`` (the paper), or of one
-        each, ``separate``.
+        ``shared``: V and the policy are outputs of one network (the paper); ``separate``: one network each.
     gamma_first, gamma_steps
-        Discount factor at first, and the environment steps in which it comes to ``gamma``: the horizon 1 / (1 - gamma)
-        grows by the same factor in each. ``None`` (the paper) has ``gamma`` from the beginning.
+        Initial discount factor, and the number of environment steps in which it reaches ``gamma``: the horizon
+        1 / (1 - gamma) grows by a constant factor per step. ``None`` (the paper) uses ``gamma`` from the beginning.
     retrace_lambda
-        Lambda of the value targets, in [0, 1]: with less than 1 (the paper) they believe V more than the rewards far in
-        the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
+        Lambda of the value targets, in [0, 1]: values below 1 (1 in the paper) give more weight to V and less to
+        rewards far in the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
     """
 
     title: ClassVar[str] = "V-RACER"
@@ -62,16 +61,16 @@ class VRacerConfig(DrawsSteps):
 
     def _incompatibilities(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":
-            yield f"policy = clipped has its bounds by itself: squash must be none, not {self.squash}"
+            yield f"policy = clipped is already bounded: squash must be none, not {self.squash}"
         if self.is_clipped and self.advantage != "none":
             yield (
-                f"advantage = {self.advantage} is a form around a normal without bounds, so policy must be normal, not "
-                "clipped"
+                f"advantage = {self.advantage} assumes a normal distribution without bounds, so policy must be "
+                "normal, not clipped"
             )
         if (self.gamma_first is None) != (self.gamma_steps is None):
             yield (
-                f"gamma_first = {self.gamma_first} with gamma_steps = {self.gamma_steps}: the one says where gamma "
-                "begins and the other how long it takes, so name both or neither"
+                f"gamma_first = {self.gamma_first} with gamma_steps = {self.gamma_steps}: the first is where gamma "
+                "begins and the second how long it takes to grow, so set both or neither"
             )
         elif self.gamma_first is not None and not self.gamma_first <= self.gamma < 1.0:
             yield (
@@ -81,27 +80,27 @@ class VRacerConfig(DrawsSteps):
         yield from super()._incompatibilities()
 
     def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
-        """Say which settings do not go with the actions of a task."""
+        """Yield a message for each setting that is incompatible with the task's actions."""
         if choices and self.advantage != "none":
-            yield f"advantage = {self.advantage} is a form of continuous actions; with discrete ones use none"
+            yield f"advantage = {self.advantage} is for continuous actions; with discrete ones use none"
         if choices and self.is_clipped:
-            yield "policy = clipped is of continuous actions; with discrete ones use boltzmann or normal"
+            yield "policy = clipped is for continuous actions; with discrete ones use boltzmann or normal"
         if not choices and self.policy == "boltzmann":
-            yield "policy = boltzmann is of discrete actions; with continuous ones use normal or clipped"
+            yield "policy = boltzmann is for discrete actions; with continuous ones use normal or clipped"
 
     @property
     def is_clipped(self) -> bool:
-        """Whether the normal of a continuous policy is clipped to the range of the actions."""
+        """Whether the normal distribution of a continuous policy is clipped to the range of the actions."""
         return self.policy == "clipped"
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether an agent's value counts the mean reward of its environment."""
+        """Whether an agent's value estimates the return of the mean reward of its environment."""
         return self.relation == "cooperative"
 
     @property
     def has_full_dynamics(self) -> bool:
-        """Whether importance weights are those of the actions of all agents in an environment."""
+        """Whether importance weights are those of the joint action of all agents in an environment."""
         return self.dynamics == "full"
 
     @property
@@ -110,7 +109,7 @@ class VRacerConfig(DrawsSteps):
         return self.retrace_lambda
 
     def discount(self, step: int) -> float:
-        """Discount factor after ``step`` environment steps."""
+        """Return the discount factor after ``step`` environment steps."""
         if self.gamma_first is None or self.gamma_steps is None or step >= self.gamma_steps:
             return self.gamma
         share = step / self.gamma_steps

@@ -29,11 +29,11 @@ class Gradient:
         self._of, self._pass, self._deviation = of, of.parts.passes("network"), deviation
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
-        """Write dL/dw of a batch; steps above ``rho_clip`` have no gradient of L_pi."""
+        """Write dL/dw of a batch; steps with rho above ``rho_clip`` have no gradient of L_pi."""
         of = self._of
         outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
         tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.slices["sigma"]]
-        # a row for each step, or one for all
+        # one row per step, or one for all
         sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
         value, kl, rho, far, moved = self._compare(batch, rules, outputs, sigma)
         advantage = self._advantage(batch, value, rho * ~far)
@@ -68,7 +68,7 @@ class Gradient:
     def _compare(
         self, batch: Batch, rules: Rules, outputs: F32, sigma: F32
     ) -> tuple[F32, F32, F32, Flags, Flags]:
-        """Return V(s), KL, and rho, far and moved as of ``weigh``; for an absent agent 0, 0 and 1."""
+        """Return V(s), KL, and rho, far and moved (see ``weigh``); V, KL and rho are 0, 0 and 1 for absent agents."""
         of, value = self._of, outputs[:, 0]
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(outputs[:, 1:], sigma, *behaviour, of.config.is_clipped)
@@ -80,7 +80,7 @@ class Gradient:
         return value, kl, *weigh(log_rho, *bounds)
 
     def _advantage(self, batch: Batch, value: F32, near: F32) -> F32:
-        """Return Q_ret - V(s), less its mean weighted by ``near`` where it is centered; 0 for an absent agent."""
+        """Return Q_ret - V(s), minus its mean weighted by ``near`` if it is centered; 0 for absent agents."""
         advantage = batch.q_ret - value
         if self._of.config.center_advantages:
             near = near if batch.present is None else near * batch.present
@@ -97,9 +97,9 @@ class Gradient:
         loss_share: F32,
         kl_share: F32,
     ) -> None:
-        """Write dL/dw, from the outputs to the weights; arguments as of ``_output_gradients``."""
+        """Backpropagate to the weights and write dL/dw; arguments as in ``_output_gradients``."""
         of, deviation, d_outputs = self._of, self._deviation, np.empty_like(outputs)
-        # the weight of every agent moves with the action of each
+        # every agent's importance weight depends on the actions of all agents
         if batch.present is not None and of.config.has_full_dynamics:
             advantage = cooperation.sum_of_each(advantage, of.sizes.agents_per_env)
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
@@ -124,7 +124,7 @@ class Gradient:
 
 
 def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F32, F32]:
-    """Return how much the losses and the KL of every step count: 1 or 0, times what the sampler weighs it with."""
+    """Return the weights of the losses and of the KL of each step: 1 or 0, times the sampler's weight."""
     kept, of_kl = (~(far & rules.rule_1)).astype(np.float32), np.ones(len(far), np.float32)
     for factor in (batch.present, weight):
         if factor is not None:
@@ -132,7 +132,7 @@ def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F
     return kept, of_kl
 
 
-# compiled code takes arrays one by one
+# many arguments because compiled code takes arrays one by one
 @compiled(error_model="numpy")
 def _output_gradients(
     outputs: F32,
@@ -148,14 +148,14 @@ def _output_gradients(
     d_outputs: F32,
     clipped: bool,
 ) -> F32:
-    """Differentiate the mean loss with respect to V, m (into ``d_outputs``) and sigma (the result, of its shape).
+    """Differentiate the mean loss with respect to V and m (into ``d_outputs``) and sigma (returned, same shape).
 
-    ``sigma`` has a row for each step, or one for all, shape (B, A) or (1, A).
+    ``sigma`` has one row per step, or one for all, shape (B, A) or (1, A).
 
     With z = (a - m) / sigma:  d log pi / dm = z / sigma,  d log pi / dsigma = (z^2 - 1) / sigma, and
     d KL / dm = (m - m_mu) / sigma^2,  d KL / dsigma = 1 / sigma - (sigma_mu^2 + (m_mu - m)^2) / sigma^3,
     unless the policies are ``clipped`` (``rl_agent/networks/distributions/clipped_normal.py``).
-    ``rho`` is 0 where a clip cuts its gradient off; the shares are the weights of a sample's terms.
+    ``rho`` is 0 where clipping removes its gradient; the shares are the weights of each step's terms.
     """
     one = np.float32(1.0)
     batch, size = action.shape

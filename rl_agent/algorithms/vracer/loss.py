@@ -18,28 +18,27 @@ their episodes is corrected by a backward sweep (``rl_agent/replay/targets.py``)
 Implementation details that the paper leaves open:
 
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
-2. The policy gradient takes the current network's V(s_t) in its bracket; Q_ret is the stored one.
+2. The bracket of the policy gradient uses the current network's V(s_t) and the stored Q_ret.
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
-   and the policy share no weights), ``gamma_first`` (a horizon that grows), ``episode_share`` and
-   ``retrace_lambda`` (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``config.py``.
+   and the policy share no weights), ``gamma_first`` (a growing horizon), ``episode_share`` and ``retrace_lambda``
+   (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``config.py``.
 4. The densities are those of untruncated normals (``rl_agent/networks/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
-5. A run takes its own gamma, learning rate, memory, start, annealing and first beta (1, not 0.3) where none are named
-   (``config.py``).
+5. If they are not given, gamma, learning rate, memory size, learning start, annealing and initial beta (1, not 0.3) are
+   fitted to the run (``config.py``).
 
-Discrete actions (Weber et al. 2022, appendix A): the network gives V(s) and the logits of pi(a|s), with ``policy``
-``boltzmann`` also the inverse temperature of their distribution (``rl_agent/networks/actor.py``, ``categorical_head``).
+Discrete actions (Weber et al. 2022, appendix A): the network outputs V(s) and the logits of pi(a|s), with ``policy``
+``boltzmann`` also the inverse temperature (``rl_agent/networks/actor.py``, ``categorical_head``).
 
-Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also gives the
-coefficients of A(s, a), the targets hold Q = V + A (eqs. 6, 7), and L_adv (eq. 23) is added to L (``advantages.py``).
+Closed-form advantages (appendix E), with ``advantage`` ``quadratic`` or ``gaussian``: the network also outputs the
+coefficients of A(s, a), the targets use Q = V + A (eqs. 6, 7), and L_adv (eq. 23) is added to L (``advantages.py``).
 
 Several agents in an environment (Weber et al. 2022, section 2), each with this policy and V(s):
-``rl_agent/multi_agent/cooperation.py``. One network and sigma serve all of them, or with ``policies`` ``own`` each has
+``rl_agent/multi_agent/cooperation.py``. All agents share one network and sigma, or with ``policies`` ``own`` each has
 its own.
 
-``loss`` is L as the paper writes it, for autograd: the program that a GPU runs
-(``rl_agent/networks/optim/gradient_step.py``), and the reference that the tests hold the fast way on a CPU to, which is
-written out (``gradient.py``).
+``loss`` is L as in the paper, for autograd: it is used on a GPU (``rl_agent/networks/optim/gradient_step.py``) and as
+the reference in the tests of the faster analytic gradient, which is used on a CPU (``gradient.py``).
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ I64 = npt.NDArray[np.int64]
 
 
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
-    """Build the policy: outputs V(s), the policy's own, and the coefficients of the advantage, if any."""
+    """Build the actor; its network outputs V(s), the policy's statistics, and advantage coefficients, if any."""
     own, deviation = sizes.choices or sizes.action, _deviation(config, sizes)
     has_temperature = config.policy == "boltzmann"
     coefficients = advantages.count_coefficients(config.advantage, sizes.action)
@@ -87,31 +86,31 @@ def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
 
 
 def _deviation(config: VRacerConfig, sizes: Sizes) -> PolicyStd:
-    """Build sigma, for each agent of an environment if they have a policy each."""
+    """Build sigma, one for each agent of an environment if each has its own policy."""
     policies = sizes.agents_per_env if config.policies == "own" else 1
     return PolicyStd(sizes.action, config.sigma_min, policies, of_state=config.state_dependent_std)
 
 
 class VRacer(Algorithm):
-    """Weights of V-RACER, and one gradient of them.
+    """V-RACER; see the module docstring.
 
     Parameters
     ----------
     config
-        The learner's settings.
+        Settings of the learner.
     sizes
-        Of the task.
+        Sizes of the task.
     rng
-        Samples the first weights.
+        Samples the initial weights.
 
     Attributes
     ----------
     weights
-        Flat vector: the network's weights, then the A parameters of sigma (before the softplus) for a Gaussian, as many
-        for each policy.
+        Flat vector: the network's weights, then for a Gaussian the A parameters of sigma (before the softplus) of each
+        policy.
     network
-        Its outputs are V(s), m_1(s), ... m_A(s), or V(s) and the logits of the choices; then, if they depend on the
-        state, what is added to the parameters of sigma, and the coefficients of A(s, a).
+        Outputs V(s) and m_1(s), ... m_A(s), or V(s) and the logits of the choices; then the state-dependent increments
+        to the parameters of sigma, and the coefficients of A(s, a), if used.
     """
 
     config: VRacerConfig
@@ -139,7 +138,7 @@ class VRacer(Algorithm):
         )
 
     def values(self, windows: F32, lengths: I64) -> F32:
-        """V at the end of windows of any lengths, shape (n,)."""
+        """Return V at the end of windows of any lengths, shape (n,)."""
         self.torch_step.to_host()
         return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
 
@@ -148,7 +147,7 @@ class VRacer(Algorithm):
         return gather_batch(source, indices, self.network.history)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
-        """L of a batch as a torch graph of ``weights``.
+        """Compute L of a batch as a torch graph of ``weights``.
 
         Parameters
         ----------
@@ -163,7 +162,7 @@ class VRacer(Algorithm):
             L, a scalar.
         results
             ``value``, ``rho``, ``kl``, ``far`` (1 or 0) and ``td_error`` of shape (B,), ``policy_loss`` and
-            ``value_loss``; with a closed form ``advantage``.
+            ``value_loss``; and ``advantage`` if it has a closed form.
         """
         action, beta = inputs["action"], inputs["beta"]
         views = self.parts.views(weights)
@@ -217,7 +216,7 @@ class VRacer(Algorithm):
         }
 
     def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Logits of the choices, shape (B, K), multiplied by the inverse temperature where there is one."""
+        """Return the logits of the choices, shape (B, K), multiplied by the inverse temperature if there is one."""
         logits, tail = outputs[:, 1 : 1 + self.sizes.choices], outputs[:, 1 + self.sizes.choices :]
         is_boltzmann = self.config.policy == "boltzmann"
         return logits * torch.nn.functional.softplus(tail) if is_boltzmann else logits
@@ -225,7 +224,7 @@ class VRacer(Algorithm):
     def _normal(
         self, views: Views, outputs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sort the outputs into m and sigma, shapes (B, A), and the coefficients of the advantage."""
+        """Split the outputs into m and sigma, shapes (B, A), and the coefficients of the advantage."""
         size, deviation = self.sizes.action, self._deviation
         mean, tail = outputs[:, 1 : 1 + size], outputs[:, 1 + size :]
         return mean, deviation.tensor(tail, views["sigma"][""]), tail[:, deviation.outputs :]

@@ -1,1 +1,1 @@
-"""Distributions of actions: how they are sampled, and their densities, divergences and importance weights."""
+"""Action distributions: sampling, densities, divergences and importance weights."""

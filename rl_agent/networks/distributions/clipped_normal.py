@@ -1,14 +1,14 @@
 """The clipped normal distribution (Weber et al. 2022, appendix B), compiled, one component at a time.
 
-A sample is a normal one, clipped to [low, high]: between them it has the density of the normal, and at either bound
-the probability of all that was clipped there (eq. 18). An action at a bound is the bound itself, to the bit.
+A sample is a normal sample clipped to [low, high]: inside, the density is that of the normal, and each bound has the
+probability of all samples clipped to it (eq. 18). A clipped action equals the bound exactly.
 
-Everything is computed in float64, with z = (bound - m) / sigma at hand:
+Everything is computed in float64, with z = (bound - m) / sigma:
 
     log pi(low) = log Phi(z_low),    log pi(high) = log Phi(-z_high)
-    hazard(z)   = phi(z) / Phi(z) = d log Phi(z) / dz,  about -z far out, where both vanish
+    hazard(z)   = phi(z) / Phi(z) = d log Phi(z) / dz,  about -z in the tail, where both vanish
 
-``rl_agent/networks/distributions/densities.py`` has the same for autograd.
+``rl_agent/networks/distributions/densities.py`` has the autograd version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rl_agent.runtime.jit import compiled
 __all__ = ["hazard", "log_cdf", "log_ratio_and_kl", "slopes"]
 
 FAR_OUT = -30.0
-"""Where Phi is near the smallest floats, and its asymptotic series has reached ten digits."""
+"""z below which the asymptotic series is used: it is accurate to ten digits, while Phi nearly underflows."""
 
 ROOT_HALF = math.sqrt(0.5)
 LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
@@ -46,7 +46,7 @@ def _density(z: float) -> float:
 
 @compiled()
 def _tail(z: float) -> tuple[float, float]:
-    """Return Phi(z), 0 where it is among the smallest floats, and log Phi(z)."""
+    """Return Phi(z), rounded to 0 far out in the tail, and log Phi(z)."""
     if z > 0.0:
         beyond = _cdf(-z)
         return 1.0 - beyond, math.log1p(-beyond)
@@ -58,7 +58,7 @@ def _tail(z: float) -> tuple[float, float]:
 
 @compiled()
 def log_cdf(z: float) -> float:
-    """Return log Phi(z) of the standard normal distribution, exact in both tails."""
+    """Return log Phi(z) of the standard normal distribution, accurate in both tails."""
     return _tail(z)[1]
 
 
@@ -74,7 +74,7 @@ def _moments(low: float, high: float, below: float, beyond: float) -> tuple[floa
 
     ``below`` and ``beyond`` are Phi(low) and Phi(-high).
     """
-    # a number near 1 would lose the digits of a small rest
+    # subtracting from a number near 1 would cancel the digits of a small difference
     if low > 0.0:
         mass = _cdf(-low) - beyond
     elif high < 0.0:

@@ -1,6 +1,6 @@
-"""Comparison of a Gaussian policy, clipped or not, with the stored behaviour, compiled, for written-out gradients.
+"""Compiled comparison of a Gaussian policy, clipped or not, with the stored behaviour, for analytic gradients.
 
-``rl_agent/networks/distributions/densities.py`` has the same for autograd.
+``rl_agent/networks/distributions/densities.py`` has the autograd version.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def compare(
     Parameters
     ----------
     mean, sigma
-        Statistics of pi, shapes (B, A) and (B, A) or (1, A).
+        Mean and standard deviation of pi, shapes (B, A) and (B, A) or (1, A).
     action, mu_mean, mu_std
-        What was done, and the statistics of mu, shape (B, A).
+        Actions taken, and mean and standard deviation of mu, shape (B, A).
     clipped
-        Whether both are clipped to the range of the actions.
+        Whether both distributions are clipped to the range of the actions.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Densities and divergences of policies as torch operations, for the losses.
 
-Every function of a policy works on the last axis and keeps the others; none looks at values on the host, so a CUDA
-graph can hold them. Gaussians, clipped or not, have independent components; categorical policies are given by their
-logits. At the end is what the agents of an environment have in common, as in ``rl_agent/multi_agent/cooperation.py``.
+The functions of a policy reduce the last axis and keep the others. None reads values on the host, so they can be
+captured in a CUDA graph. Gaussians, clipped or not, have independent components; categorical policies are given by
+their logits. The last two functions are the torch versions of those in ``rl_agent/multi_agent/cooperation.py``.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Compared: TypeAlias = "tuple[Tensor, Tensor, Tensor]"
 """log pi(a|s), log mu(a|s) and D_KL(mu || pi), each of shape (...)."""
 
 LOG_RHO_BOUND = 20.0
-"""Bound of log importance weights before the exponential, far outside of any c_max."""
+"""Bound of log importance weights before the exponential, far beyond any c_max."""
 
 
 def gaussian_log_density(action: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Log density of a Gaussian, summed over the components: shapes (..., A) to (...)."""
+    """Compute the log density of a Gaussian, summed over the components: shapes (..., A) to (...)."""
     z = (action - mean) / std
     return (-0.5 * z * z - torch.log(std) - 0.5 * math.log(2.0 * math.pi)).sum(-1)
 
 
 def gaussian_kl(mean_mu: Tensor, std_mu: Tensor, mean_pi: Tensor, std_pi: Tensor) -> Tensor:
-    """``D_KL(mu || pi)`` of two Gaussians in closed form: shapes (..., A) to (...)."""
+    """Compute ``D_KL(mu || pi)`` of two Gaussians in closed form: shapes (..., A) to (...)."""
     spread = (std_mu**2 + (mean_mu - mean_pi) ** 2) / (2.0 * std_pi**2)
     return (torch.log(std_pi / std_mu) + spread - 0.5).sum(-1)
 
@@ -52,9 +52,9 @@ def gaussian_kl(mean_mu: Tensor, std_mu: Tensor, mean_pi: Tensor, std_pi: Tensor
 def clipped_log_density(
     action: Tensor, mean: Tensor, std: Tensor, low: float, high: float
 ) -> Tensor:
-    """Log density of a clipped normal (Weber et al. 2022, eq. 18): shapes (..., A) to (...).
+    """Compute the log density of a clipped normal (Weber et al. 2022, eq. 18): shapes (..., A) to (...).
 
-    An action at a bound has the logarithm of the probability of being clipped there.
+    For an action at a bound it is the log probability of being clipped to the bound.
     """
     z = (action - mean) / std
     inside = -0.5 * z * z - torch.log(std) - 0.5 * math.log(2.0 * math.pi)
@@ -68,7 +68,7 @@ def clipped_log_density(
 def clipped_kl(
     mean_mu: Tensor, std_mu: Tensor, mean_pi: Tensor, std_pi: Tensor, low: float, high: float
 ) -> Tensor:
-    """``D_KL(mu || pi)`` of two clipped normals (Weber et al. 2022, eq. 25): shapes (..., A) to (...)."""
+    """Compute ``D_KL(mu || pi)`` of two clipped normals (Weber et al. 2022, eq. 25): shapes (..., A) to (...)."""
     kl = torch.zeros_like(mean_pi)
     for bound, side in ((low, 1.0), (high, -1.0)):
         log_mu = torch.special.log_ndtr(side * (bound - mean_mu) / std_mu)
@@ -88,18 +88,18 @@ def clipped_kl(
 
 
 def categorical_log_density(choice: Tensor, logits: Tensor) -> Tensor:
-    """Log probability of ``choice`` (..., 1), a number from 0 on held as float, under ``logits`` (..., K)."""
+    """Compute the log probability of ``choice`` (..., 1), an index stored as float, for ``logits`` (..., K)."""
     return torch.log_softmax(logits, -1).gather(-1, choice.long()).squeeze(-1)
 
 
 def categorical_kl(probabilities: Tensor, logits: Tensor) -> Tensor:
-    """``D_KL(mu || pi)`` of mu given by probabilities and pi by logits: shapes (..., K) to (...)."""
+    """Compute ``D_KL(mu || pi)`` for mu given by probabilities and pi by logits: shapes (..., K) to (...)."""
     log_mu = torch.log(probabilities.clamp(min=1e-30))
     return (probabilities * (log_mu - torch.log_softmax(logits, -1))).sum(-1)
 
 
 def squashed_log_density(raw: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Log density of tanh(raw), raw being Gaussian (SAC paper, appendix C): shapes (..., A) to (...).
+    """Compute the log density of tanh(raw) for Gaussian raw (SAC paper, appendix C): shapes (..., A) to (...).
 
     The slope of tanh, 1 - tanh(x)^2, is written as 4 exp(-2x) / (1 + exp(-2x))^2, which does not round to zero.
     """
@@ -108,7 +108,7 @@ def squashed_log_density(raw: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 def importance_weight(log_pi: Tensor, log_mu: Tensor) -> Tensor:
-    """``pi(a|s) / mu(a|s)`` with its logarithm within +-``LOG_RHO_BOUND``."""
+    """Compute ``pi(a|s) / mu(a|s)`` with its logarithm clipped to +-``LOG_RHO_BOUND``."""
     return (log_pi - log_mu).clamp(-LOG_RHO_BOUND, LOG_RHO_BOUND).exp()
 
 
@@ -122,7 +122,7 @@ def compare_choices(choice: Tensor, probabilities: Tensor, logits: Tensor) -> Co
 def compare_normals(
     action: Tensor, mu: tuple[Tensor, Tensor], pi: tuple[Tensor, Tensor], is_clipped: bool = False
 ) -> Compared:
-    """Compare two normals, given by mean and std (..., A), or clipped to the range of the actions, at an action."""
+    """Compare two normals with mean and std (..., A), optionally clipped to the range of the actions, at an action."""
     if not is_clipped:
         log_mu, log_pi = (gaussian_log_density(action, *of) for of in (mu, pi))
         return log_pi, log_mu, gaussian_kl(*mu, *pi)
@@ -131,10 +131,10 @@ def compare_normals(
 
 
 def sum_of_each(numbers: Tensor, agents_per_env: int) -> Tensor:
-    """Give every agent the sum over its environment, shape (n N,) to the same: of the log densities of actions."""
+    """Replace each agent's number by the sum over its environment, shape (n N,); for log densities of actions."""
     return numbers.reshape(-1, agents_per_env).sum(1).repeat_interleave(agents_per_env)
 
 
 def mean_of_each(numbers: Tensor, agents_per_env: int) -> Tensor:
-    """Give every agent the mean over its environment, shape (n N,) to the same: of V(s), V_f(s)."""
+    """Replace each agent's number by the mean over its environment, shape (n N,); for V_f(s) from V(s)."""
     return numbers.reshape(-1, agents_per_env).mean(1).repeat_interleave(agents_per_env)

@@ -1,10 +1,10 @@
-"""The policy's distribution: a Gaussian with independent components, or probabilities of discrete actions.
+"""Sampling from policies: Gaussians with independent components, or probabilities of discrete actions.
 
 For V-RACER the standard deviation sigma is one parameter vector for all states, kept positive by a softplus
 (appendix A). Samples are normals truncated at three standard deviations; densities are those of the
 untruncated normal, because importance weights and KL need them over the whole action space (the
-constant of the truncation, 1/0.9973 per component, cancels in the importance weight). A clipped normal
-is sampled from a normal without truncation and clipped to the range of the actions (Weber et al. 2022, appendix B).
+constant of the truncation, 1/0.9973 per component, cancels in the importance weight). A clipped normal is sampled
+without truncation, then clipped to the range of the actions (Weber et al. 2022, appendix B).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ TRUNCATION = 3.0
 """Bound of the samples, in standard deviations from the mean (appendix A)."""
 
 BOUND = 1.0
-"""Raw actions from -``BOUND`` to ``BOUND`` are the range of the task's."""
+"""Raw actions from -``BOUND`` to ``BOUND`` span the task's action range."""
 
 Array = npt.NDArray[np.floating]
 
 
 def softplus(x: Array) -> Array:
-    """``log(1 + exp(x))``, safe for large arguments."""
+    """Compute ``log(1 + exp(x))`` without overflow."""
     return np.logaddexp(x, x.dtype.type(0))
 
 
@@ -45,7 +45,7 @@ def floored_std(parameter: Array, floor: float) -> Array:
 
 
 def inverse_softplus(y: float) -> float:
-    """Find the x with ``softplus(x) = y``, for y > 0."""
+    """Return the x with ``softplus(x) = y``, for y > 0."""
     return y + math.log(-math.expm1(-y))
 
 
@@ -59,7 +59,7 @@ def sample(mean: Array, std: Array, rng: np.random.Generator) -> Array:
     std
         Standard deviations, shape (A,) or (n, A).
     rng
-        Source of randomness.
+        Random generator.
 
     Returns
     -------
@@ -73,12 +73,12 @@ def sample(mean: Array, std: Array, rng: np.random.Generator) -> Array:
 
 
 def sample_clipped(mean: Array, std: Array, rng: np.random.Generator) -> Array:
-    """Sample from normals and clip to the range of the actions; arguments and result as of :func:`sample`."""
+    """Sample from normals and clip to the range of the actions; arguments and result as in :func:`sample`."""
     return np.clip(mean + std * rng.standard_normal(mean.shape), -BOUND, BOUND).astype(mean.dtype)
 
 
 def softmax(logits: Array) -> Array:
-    """Probabilities of choices from their logits, over the last axis."""
+    """Compute probabilities of choices from their logits, over the last axis."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 
@@ -89,9 +89,9 @@ def sample_choice(probabilities: Array, rng: np.random.Generator) -> Array:
     Returns
     -------
     Array
-        Numbers from 0 on, shape (n, 1), in the type of the probabilities.
+        Indices, shape (n, 1), with the dtype of the probabilities.
     """
     cumulative = np.cumsum(probabilities, axis=1, dtype=np.float64)
-    # the last sum may be just below 1
+    # rounding may leave the last sum just below 1
     mark = rng.random(len(probabilities)) * cumulative[:, -1]
     return (cumulative <= mark[:, None]).sum(axis=1, keepdims=True).astype(probabilities.dtype)

@@ -1,4 +1,4 @@
-"""The learned standard deviation sigma of a Gaussian policy, to act by and for a loss."""
+"""Learned standard deviation sigma of a Gaussian policy, for acting and for the losses."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ F32 = npt.NDArray[np.float32]
 
 
 class PolicyStd:
-    """A softplus of free parameters above a floor, shared by all states or with a share of each.
+    """Softplus of free parameters plus a lower bound, shared by all states or state-dependent.
 
     Parameters
     ----------
     size
-        Components of an action (A).
+        Number of action components (A).
     floor
-        What is added to the softplus.
+        Constant added to the softplus.
     policies
-        Number of policies, each with A parameters of its own; row k of whatever comes is of policy k mod ``policies``.
+        Number of policies, each with its own A parameters; row k of the inputs belongs to policy k mod ``policies``.
     of_state
-        Whether the network gives what is added to the parameters in a state.
+        Whether the network outputs a state-dependent increment to the parameters.
 
     Attributes
     ----------
     parameters
         Number of free parameters.
     outputs
-        Number of outputs of the network that are added to them, the first ones behind the mean.
+        Number of network outputs that are added to the parameters, the first ones after the mean.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PolicyStd:
         self.parameters, self.outputs = policies * size, size if of_state else 0
 
     def __call__(self, tail: F32, parameters: F32) -> F32:
-        """Compute sigma from outputs behind the mean, shape (n, ...): shape (n, A), or (A,) if it is one for all."""
+        """Compute sigma, shape (n, A), or (A,) if it is shared, from the outputs after the mean, shape (n, ...)."""
         free = parameters
         if self.policies > 1:
             free = np.tile(free.reshape(-1, self.size), (len(tail) // self.policies, 1))
@@ -51,12 +51,12 @@ class PolicyStd:
         return sampling.floored_std(free, self.floor)
 
     def tensor(self, tail: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
-        """Compute the same as a graph, always of shape (n, A)."""
+        """Compute sigma as a torch graph, always of shape (n, A)."""
         free = parameters.reshape(-1, self.size).repeat(len(tail) // self.policies, 1)
         if self.outputs:
             free = free + tail[:, : self.size]
         return self.floor + torch.nn.functional.softplus(free)
 
     def slope(self, sigma: F32) -> F32:
-        """Slope of sigma by the parameters: d softplus(x) / dx = 1 - exp(-softplus(x))."""
+        """Compute the derivative of sigma by the parameters: d softplus(x) / dx = 1 - exp(-softplus(x))."""
         return -np.expm1(np.float32(self.floor) - sigma)

@@ -1,9 +1,9 @@
-"""Adam (Kingma & Ba 2015) over one flat vector of parameters, and the target that follows the vector.
+"""Adam (Kingma & Ba 2015) over one flat vector of parameters, and the update of a target network.
 
-Both are here twice, in forms that cannot be one. On the host each is one compiled pass, in place, over arrays that the
-cache holds (``Adam.step`` and ``follow``). On a device each is a few operations of torch (``step_on_device`` and
-``follow_on_device``): a CUDA graph holds nothing else, and no branch, so that a number among its inputs tells what is
-due. ``tests/rl_agent/networks/optim/test_optimizer.py`` holds the two equal.
+Both are implemented twice. On the host each is one compiled in-place pass over arrays that fit in the cache
+(``Adam.step`` and ``follow``). On a GPU each is a few torch operations (``step_on_device`` and ``follow_on_device``),
+because a CUDA graph can contain only these and no branches; a number among its inputs therefore says which group is
+due. ``tests/rl_agent/networks/optim/test_optimizer.py`` checks that the two agree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Adam:
-    """First and second moments of a flat gradient, and the step they make.
+    """Adam on the host: first and second moments of a flat gradient, and the update.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Adam:
     Attributes
     ----------
     epsilon
-        Keeps the step finite where no gradient has been.
+        Added to the denominator, which keeps the step finite if all gradients were zero.
     """
 
     def __init__(self, size: int) -> None:
@@ -44,7 +44,7 @@ class Adam:
         self.steps = 0
 
     def step(self, weights: F32, gradient: F32, learning_rate: float) -> None:
-        """Move ``weights`` (in place) against ``gradient``, both of shape (size,)."""
+        """Update ``weights`` in place with ``gradient``, both of shape (size,)."""
         self.steps += 1
         rate, per_root = self.corrected(learning_rate)
         _step(
@@ -58,7 +58,7 @@ class Adam:
         )
 
     def corrected(self, learning_rate: float) -> tuple[float, float]:
-        """Correct for moments that began at zero: returns the rate, and the factor of the second moment's root."""
+        """Apply the bias correction: return the learning rate, and the factor of the second moment's square root."""
         steps = max(1, self.steps)
         return learning_rate / (1.0 - BETA_1**steps), 1.0 / math.sqrt(1.0 - BETA_2**steps)
 
@@ -77,7 +77,7 @@ def _step(
 
 @compiled(fastmath=FUSED, error_model="numpy")
 def follow(target: F32, weights: F32, rate: np.float32) -> None:
-    """Move the weights of a target network: ``target += rate (weights - target)``, both of shape (size,)."""
+    """Update the weights of a target network: ``target += rate (weights - target)``, both of shape (size,)."""
     for i in range(target.shape[0]):
         target[i] += rate * (weights[i] - target[i])
 
@@ -92,18 +92,18 @@ def step_on_device(
     per_root: torch.Tensor,
     epsilon: float = EPSILON,
 ) -> None:
-    """Take a step of Adam in place as operations on a device; with ``due`` and ``rate`` 0 nothing moves.
+    """Take a step of Adam in place with device operations; with ``due`` and ``rate`` 0 nothing changes.
 
     Parameters
     ----------
     weights, gradient, first, second
-        As of ``Adam.step``, and the moments, shape (size,).
+        As in ``Adam.step``, and the moments, shape (size,).
     due
-        1, or 0 for what sits out this step.
+        1 if the group is updated in this step, otherwise 0.
     rate, per_root
         From ``Adam.corrected``.
     epsilon
-        Keeps the step finite where no gradient has been.
+        Added to the denominator.
     """
     first.add_((gradient - first) * ((1.0 - BETA_1) * due))
     second.add_((gradient * gradient - second) * ((1.0 - BETA_2) * due))
@@ -111,5 +111,5 @@ def step_on_device(
 
 
 def follow_on_device(target: torch.Tensor, weights: torch.Tensor, rate: torch.Tensor) -> None:
-    """Move the weights of a target network as operations on a device, as ``follow`` does."""
+    """Update the weights of a target network as ``follow`` does, with device operations."""
     target.add_((weights - target) * rate)

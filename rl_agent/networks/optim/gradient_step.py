@@ -1,9 +1,9 @@
 """A gradient step by autograd, on the CPU or captured as a CUDA graph.
 
-The loss of an algorithm is a function of tensors alone. On the CPU it is called again for every step, and the optimiser
-descends on the host (``rl_agent/networks/optim/optimizer.py``); on a CUDA device the whole step (loss, its gradient,
-Adam) is captured once for fixed shapes and replayed: one copy of the inputs to the device, one launch, one copy of the
-results back. Without the graph the hundreds of small kernels of a step would each wait for their launch.
+The loss of an algorithm depends only on tensors. On the CPU it is called for every step, and the optimiser updates the
+weights on the host (``rl_agent/networks/optim/optimizer.py``). On a CUDA device the whole step (loss, gradient, Adam)
+is captured once for fixed shapes and replayed: one copy of the inputs to the device, one launch, one copy of the
+results back. Without the graph, the hundreds of small kernels of a step would each have the latency of a launch.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ F32 = npt.NDArray[np.float32]
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
 Loss: TypeAlias = "Callable[[torch.Tensor, Tensors], tuple[torch.Tensor, Tensors]]"
-"""From the flat weights and the inputs of a step to the loss and the results that the host wants.
+"""Maps the flat weights and the inputs of a step to the loss and the results to return to the host.
 
-It must be made of operations on the device alone, without a look at their values (no ``float(x)``, no ``if x``), and
-keep the shapes of its results.
+It must consist of device operations that do not read values (no ``float(x)``, no ``if x``), and always return results
+of the same shapes.
 """
 
 WARM_UP_STEPS = 3
-"""Steps before the capture, in which cuBLAS and the allocator make what a graph cannot make (torch's own advice)."""
+"""Steps before the capture, in which cuBLAS and the allocator initialise (as the torch documentation recommends)."""
 
 
 class GradientStep:
-    """One step of weights against the gradient of their loss.
+    """Gradient steps that minimise a loss.
 
     Parameters
     ----------
     optimiser
-        The weights, on the host. On the CPU they are moved in place; otherwise copies on the device are, and
-        ``to_host`` brings the weights, moments and target up to date.
+        The weights, on the host. On the CPU they are updated in place; otherwise copies on the device are updated, and
+        ``to_host`` copies weights, moments and target back.
     loss
-        What is minimised; it finds the weights of a target network among its inputs as ``target_weights``.
+        The loss to minimise; the weights of a target network are passed as the input ``target_weights``.
     device
         ``cpu`` or ``cuda``.
 
     Attributes
     ----------
     max_norm
-        Gradients that are longer are shortened to it. It may be written at any time.
+        Norm to which gradients are clipped, or ``None``. It may be changed at any time.
     """
 
     def __init__(self, optimiser: Optimiser, loss: Loss, device: str) -> None:
@@ -78,9 +78,9 @@ class GradientStep:
         Parameters
         ----------
         inputs
-            Arrays and numbers that the loss reads; they reach it as float32.
+            Arrays and numbers for the loss, converted to float32.
         rates, target_rate
-            As of ``Optimiser.descend``.
+            As in ``Optimiser.descend``.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class GradientStep:
         numbers = self._optimiser.count_step(rates, target_rate)
         arrays |= {name: np.asarray(value, np.float32) for name, value in numbers.items()}
         constants = (self.max_norm, *(adam.epsilon for adam in self._optimiser.adams.values()))
-        if constants != self._constants:  # captured steps contain them
+        if constants != self._constants:  # they are part of the captured steps
             self._programs.clear()
             self._constants = constants
         program = (tuple(rates), *((name, array.shape) for name, array in arrays.items()))
@@ -105,14 +105,14 @@ class GradientStep:
         return self._programs[program](arrays)
 
     def to_host(self) -> None:
-        """Bring weights, moments and target on the host up to date."""
+        """Copy weights, moments and target from the device to the host, if they have changed."""
         if self._stale:
             for name, array in self._optimiser.arrays().items():
                 torch.from_numpy(array).copy_(self._copies[name])
             self._stale = False
 
     def to_device(self) -> None:
-        """Take over weights, moments and target that were changed on the host."""
+        """Copy weights, moments and target from the host to the device."""
         if self._is_graphed:
             for name, array in self._optimiser.arrays().items():
                 self._copies[name].copy_(torch.from_numpy(array))
@@ -133,7 +133,7 @@ class GradientStep:
         return {name: result.numpy() for name, result in results.items()} | {"gradient_norm": norm}
 
     def _step_on_device(self, inputs: Tensors) -> Tensors:
-        """Take a step as operations on the device; the numbers of ``Optimiser.count_step`` are among the inputs."""
+        """Take a step with device operations; ``inputs`` contains the numbers of ``Optimiser.count_step``."""
         copies = self._copies
         if "target" in copies:
             inputs = inputs | {"target_weights": copies["target"]}
@@ -147,7 +147,7 @@ class GradientStep:
     def _differentiate(
         self, weights: torch.Tensor, inputs: Tensors
     ) -> tuple[Tensors, torch.Tensor]:
-        """Compute the results of the loss, and its gradient."""
+        """Compute the results of the loss and its gradient."""
         leaf = weights.detach().requires_grad_()
         loss, results = self._loss(leaf, inputs)
         (gradient,) = torch.autograd.grad(loss, leaf)
@@ -162,9 +162,9 @@ class _Program:
     compute
         The step as a function of its inputs.
     state
-        What it moves; left as it was by the warm-up.
+        Tensors that the step updates; restored after the warm-up.
     arrays
-        Inputs of the shapes to come.
+        Inputs with the shapes to capture.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class _Program:
             with torch.cuda.stream(stream):
                 for _ in range(WARM_UP_STEPS):
                     results = compute(inputs)
-        finally:  # also where somebody interrupts it
+        finally:  # also if interrupted
             torch.cuda.current_stream().wait_stream(stream)
             for tensor, saved in zip(state, before, strict=True):
                 tensor.copy_(saved)
@@ -200,7 +200,7 @@ class _Program:
             sum(result.numel() for result in results.values()), pin_memory=True
         )
         self._graph = torch.cuda.CUDAGraph()
-        # what other threads do meanwhile (a flow on the same device) is their own affair
+        # other threads may use the device during the capture (a flow on the same device)
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             results = compute(inputs)
             self._results = torch.cat(
@@ -222,7 +222,7 @@ class _Program:
 
 
 def _split(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Cut a flat array or tensor into consecutive ones of the given shapes."""
+    """Split a flat array or tensor into consecutive views of the given shapes."""
     out, offset = {}, 0
     for name, shape in shapes.items():
         end = offset + math.prod(shape)

@@ -1,7 +1,7 @@
-"""Flat weights and what moves them against a gradient: Adam, and a target network that follows.
+"""Update of flat weights: Adam, and a target network.
 
-Groups of the weights (a policy, a critic) have moments and a learning rate of their own, and may sit out a step. After
-each step the target follows: w~ <- (1 - alpha) w~ + alpha w.
+Groups of the weights (a policy, a critic) have separate moments and learning rates, and may be left out of a step.
+After each step the target is updated: w~ <- (1 - alpha) w~ + alpha w.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Tensors: TypeAlias = "dict[str, torch.Tensor]"
 
 
 class Optimiser:
-    """Weights on the host with their moments and target, and a step of them there or of their copies on a device.
+    """Weights on the host with their moments and target, and their update on the host or, for copies, on a device.
 
     Parameters
     ----------
     weights
-        Flat vector, which is moved in place.
+        Flat vector, updated in place.
     groups
-        By name, where the weights lie that share moments and a learning rate.
+        Slices of the weights that share moments and a learning rate, by name.
     target
-        Weights of the target network, if there is one, shape of ``weights``.
+        Weights of the target network, if any, shape of ``weights``.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Optimiser:
         self.adams = {name: Adam(len(weights[block])) for name, block in groups.items()}
 
     def arrays(self) -> dict[str, F32]:
-        """All that a step moves, the arrays themselves: what a checkpoint keeps, and a device has copies of."""
+        """Return all arrays that a step changes, not copied; checkpoints store them and a device has copies."""
         arrays = {"weights": self.weights}
         for name, adam in self.adams.items():
             arrays |= {f"adam/{name}/first": adam.first, f"adam/{name}/second": adam.second}
@@ -58,11 +58,11 @@ class Optimiser:
         Parameters
         ----------
         gradient
-            Shape of the weights.
+            Gradient, shape of the weights.
         rates
-            Learning rates of the groups that move; the others sit out this step.
+            Learning rates of the groups to update; the others are left unchanged.
         target_rate
-            Share of the weights that enters the target network.
+            Polyak coefficient of the target network.
         """
         for name, rate in rates.items():
             block = self.groups[name]
@@ -71,7 +71,7 @@ class Optimiser:
             follow(self.target, self.weights, np.float32(target_rate))
 
     def count_step(self, rates: Mapping[str, float], target_rate: float = 0.0) -> dict[str, float]:
-        """Count a step that a device takes; returns the numbers that ``descend_on_device`` needs for it."""
+        """Count a step taken on a device, and return the numbers that ``descend_on_device`` needs for it."""
         numbers: dict[str, float] = {}
         for name, adam in self.adams.items():
             is_due = name in rates
@@ -84,7 +84,7 @@ class Optimiser:
     def descend_on_device(
         self, copies: Tensors, gradient: torch.Tensor, numbers: Mapping[str, torch.Tensor]
     ) -> None:
-        """Take the step of ``descend`` on copies of ``arrays()``, as operations that a CUDA graph can hold."""
+        """Take the step of ``descend`` on copies of ``arrays()``, with operations that a CUDA graph can capture."""
         for name, block in self.groups.items():
             first, second = (copies[f"adam/{name}/{moment}"] for moment in ("first", "second"))
             due, rate, per_root = (numbers[f"{of}/{name}"] for of in ("due", "rate", "per_root"))

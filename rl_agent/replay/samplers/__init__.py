@@ -1,1 +1,1 @@
-"""Samplers: which stored steps a gradient step learns from, each kind in a module of its own."""
+"""Samplers, which choose the stored steps for a gradient step."""

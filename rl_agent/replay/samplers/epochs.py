@@ -16,9 +16,9 @@ I64 = npt.NDArray[np.int64]
 
 
 class EpochSampler(Sampler):
-    """Takes every step of a fixed set once per epoch, in a new random order each time, for PPO and A3C.
+    """Samples every step of a fixed set once per epoch, in a new random order each time, for PPO and A3C.
 
-    Steps that do not fill a last batch sit out the epoch.
+    Steps left over after the last full batch are skipped in that epoch.
     """
 
     def __init__(self) -> None:
@@ -31,19 +31,19 @@ class EpochSampler(Sampler):
         self.indices, self.cursor, self.epochs_left = indices.copy(), 0, epochs
 
     def left(self, batch: int) -> int:
-        """Batches still to come."""
+        """Return the number of batches left."""
         return self.epochs_left * (len(self.indices) // batch) - self.cursor // batch
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of the next ``batch`` steps, shape (batch,).
+        """Return the ring indices of the next ``batch`` steps, shape (batch,).
 
         Raises
         ------
         ValueError
-            If all passes are done.
+            If all epochs are done.
         """
         if self.left(batch) <= 0:
-            raise ValueError("every step has been taken in every epoch: collect new ones first")
+            raise ValueError("every step has been used in every epoch: collect new steps first")
         if self.cursor == 0:
             rng.shuffle(self.indices)
         sampled = self.indices[self.cursor : self.cursor + batch].copy()
@@ -54,11 +54,11 @@ class EpochSampler(Sampler):
         return sampled
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
-        # their name in every checkpoint so far
+        """Return the arrays for ``restore``."""
+        # existing checkpoints have these names
         return {"slots": self.indices, "progress": np.array([self.cursor, self.epochs_left])}
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         self.indices = arrays["slots"].astype(np.int64)
         self.cursor, self.epochs_left = (int(number) for number in arrays["progress"])

@@ -1,23 +1,23 @@
-"""ERO (Zha et al. 2019, "Experience Replay Optimization"): a learned mask over the memory, uniform samples beneath it.
+"""ERO (Zha et al. 2019, "Experience Replay Optimization"): uniform sampling from a learned subset of the memory.
 
-    I_i     ~ Bernoulli( lambda_i ),    lambda_i = phi(f_i)                     first stage: who may be sampled
+    I_i     ~ Bernoulli( lambda_i ),    lambda_i = phi(f_i)                     first stage: which may be sampled
     B_s     = { i : I_i = 1 },  and a batch is sampled from B_s uniformly         second stage
     r_r     = return now - return before                                        replay reward
     dJ/dphi = r_r sum_j d[ I_j log phi_j + (1 - I_j) log(1 - phi_j) ] / dphi    over steps j sampled from all, uniformly
 
 f_i are the reward, the TD error and the time of a step; phi has two hidden layers of 64 and a sigmoid. An update
-makes a step of phi and a new mask.
+takes a gradient step of phi and samples a new mask.
 
 Defaults (NERS, table B.1): learning rate 1e-4, two layers of 64.
 
-Done otherwise, or not said there:
+Differences from the paper, and details that it leaves open:
 
-1. lambda of a step is renewed when the step is sampled, from the error found then; new steps have lambda = 1, and may
-   be sampled when they come to the next mask. A mask costs a random number for every stored step.
-2. Returns are those of training episodes, ``performance_window`` of them now and before.
-3. 128 steps make the gradient, as in NERS; a change of zero makes no step.
-4. Should the mask hide everything, all are sampled from.
-5. The features are bounded by tanh and scaled as those of NERS (``rl_agent/replay/samplers/features.py``).
+1. lambda of a step is updated when the step is sampled, from the TD error computed then. New steps have lambda = 1 and
+   can be sampled before the next mask. A mask needs one random number per stored step.
+2. Returns are those of training episodes, averaged over the last ``performance_window`` and as many before.
+3. A gradient uses 128 steps, as in NERS; no gradient step is taken if the return has not changed.
+4. If the mask excludes everything, all steps are sampled.
+5. The features are bounded by tanh and scaled as in NERS (``rl_agent/replay/samplers/features.py``).
 """
 
 from __future__ import annotations
@@ -44,26 +44,25 @@ HIDDEN = (64, 64)
 
 
 class EROSampler(Sampler):
-    """Samples uniformly from a learned subset; see the module.
+    """Samples uniformly from a learned subset; see the module docstring.
 
     Parameters
     ----------
     capacity
-        Of the memory.
+        Capacity of the memory.
     learning_rate
-        Of the network.
+        Learning rate of the network.
     steps
-        Steps that an update is learned from.
+        Number of steps per update of the network.
     rng
-        Samples the first weights.
+        Samples the initial weights.
 
     Attributes
     ----------
     score
         lambda at each ring index, shape (capacity,).
-    masked
-        Running step_ids of the steps that the mask lets through, from the oldest on; all from ``masked_end`` on are
-        newer than it.
+    masked, masked_end
+        Ids of the steps selected by the mask, ascending; all steps from ``masked_end`` on are newer than the mask.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class EROSampler(Sampler):
         self.evaluated_end = 0
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of ``batch`` steps, shape (batch,)."""
+        """Return the ring indices of ``batch`` steps, shape (batch,)."""
         if storage.size == 0:
             raise ValueError("cannot sample from an empty memory: it holds 0 steps")
         self._follow(storage)
@@ -97,7 +96,7 @@ class EROSampler(Sampler):
         return storage.indices(step_ids)
 
     def _follow(self, storage: EpisodeStorage) -> None:
-        """Notice what is new."""
+        """Initialise the scores of steps added since the last call."""
         indices = storage.indices(
             np.arange(max(self.evaluated_end, storage.oldest_step_id), storage.added)
         )
@@ -106,7 +105,7 @@ class EROSampler(Sampler):
         self._td_statistics.forget(indices)
 
     def learn(self, sampled: SampledBatch) -> None:
-        """Renew lambda of sampled steps."""
+        """Update lambda of sampled steps."""
         self._td_statistics.take(sampled)
         self.score[sampled.indices] = self.network(
             self._features(sampled.source, sampled.indices, self._td_statistics)
@@ -131,12 +130,12 @@ class EROSampler(Sampler):
         self.masked, self.masked_end = begin + np.flatnonzero(is_in), end
 
     def effective_share(self, storage: EpisodeStorage) -> float:
-        """Part of the memory that masks are as good as uniform over, as of the last sample."""
+        """Return the effective fraction of the memory that is sampled, as of the last sample."""
         known = np.arange(storage.oldest_step_id, min(storage.added, self.evaluated_end))
         return effective_share(self.score[storage.indices(known)].astype(np.float64))
 
     def grad_log_mask(self, phi: F32, step_ids: I64) -> F32:
-        """d/d(phi) of the mean of log P(I_j) over steps, shape (n,)."""
+        """Compute the gradient by phi of the mean of log P(I_j) over steps, shape (n,)."""
         at = np.searchsorted(self.masked, step_ids)
         is_in = step_ids >= self.masked_end
         inside = at < len(self.masked)
@@ -147,7 +146,7 @@ class EROSampler(Sampler):
         )
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         network = {f"network/{name}": array for name, array in self.network.save().items()}
         own: dict[str, npt.NDArray[Any]] = {
             "score": self.score,
@@ -157,7 +156,7 @@ class EROSampler(Sampler):
         return self._td_statistics.save() | network | own
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         self._td_statistics.restore(arrays)
         self.score[:] = arrays["score"]
         self.masked = arrays["masked"].astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a sampler with a network sees of stored steps (NERS, eq. 2)."""
+"""Features of stored steps for samplers with a network (NERS, eq. 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEATURES = ("state", "action", "reward", "next_state", "time", "td_error", "targ
 """s, a, r, s', kappa, delta and r + gamma max_a Q~(s', a), in the order of eq. 2."""
 
 UNKNOWN = 1.0
-"""tanh of the TD error and of the target of a step that was not sampled yet (appendix B)."""
+"""Value of tanh of the TD error and of the target for a step that has not been sampled yet (appendix B)."""
 
 
 class TDStatistics:
@@ -29,12 +29,12 @@ class TDStatistics:
     Parameters
     ----------
     capacity
-        Of the memory.
+        Capacity of the memory.
 
     Attributes
     ----------
     td_error, target
-        Shape (capacity,).
+        tanh of TD error and target, shape (capacity,).
     """
 
     def __init__(self, capacity: int) -> None:
@@ -42,45 +42,45 @@ class TDStatistics:
         self.target: F32 = np.full(capacity, UNKNOWN, np.float32)
 
     def forget(self, indices: I64) -> None:
-        """Know nothing of the steps at ``indices``, which are new."""
+        """Reset the steps at ``indices``, which are new."""
         self.td_error[indices] = UNKNOWN
         self.target[indices] = UNKNOWN
 
     def take(self, sampled: SampledBatch) -> None:
-        """Take what an update found out; its target is its value and its error."""
+        """Store the results of an update; the target is the sum of value and TD error."""
         self.td_error[sampled.indices] = np.tanh(sampled.td_error)
         self.target[sampled.indices] = np.tanh(sampled.value + sampled.td_error)
 
     def save(self) -> dict[str, F32]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         return {"td_error": self.td_error, "target": self.target}
 
     def restore(self, arrays: dict[str, npt.NDArray[np.float32]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         self.td_error[:], self.target[:] = arrays["td_error"], arrays["target"]
 
 
 class Features:
-    """Columns that describe steps, each passed through tanh (NERS, appendix B, for the last two; all in its code).
+    """Feature columns of steps, each passed through tanh (the last two in NERS, appendix B; all in its code).
 
-    States are standardised and rewards in scaled units before; kappa is the running number of a step over that of the
-    newest one; a discrete action is a column for each choice.
+    Before the tanh, states are standardised and rewards scaled. kappa is the id of a step divided by that of the newest
+    one; discrete actions are one-hot.
 
     Parameters
     ----------
     names
-        Which of ``FEATURES``.
+        Selection of ``FEATURES``.
     sizes
-        Of the task.
+        Sizes of the task.
     frames
-        Where states are pictures, how many are stacked; they are then in ``pictures`` and in no column.
+        Number of stacked frames if states are images, which are then returned by ``pictures`` and not in columns.
 
     Attributes
     ----------
     size
         Number of columns.
     pictured
-        Which of s and s' are in ``pictures``.
+        Which of s and s' are returned by ``pictures``.
     """
 
     def __init__(self, names: Sequence[str], sizes: Sizes, frames: int = 0) -> None:
@@ -96,12 +96,12 @@ class Features:
         self.size = sum(widths.get(name, 1) for name in self.names)
 
     def __call__(self, source: Source, indices: I64, td_statistics: TDStatistics) -> F32:
-        """Describe the steps at ``indices``, shape (n, size)."""
+        """Compute the features of the steps at ``indices``, shape (n, size)."""
         columns = [self._column(name, source, indices, td_statistics) for name in self.names]
         return np.concatenate([np.empty((len(indices), 0), np.float32), *columns], axis=1)
 
     def pictures(self, source: Source, indices: I64) -> F32 | None:
-        """Stacks of frames of s, then of s', where both are seen: (frames, n or 2 n, S), or ``None``."""
+        """Return stacks of frames of s, then of s', if used: shape (frames, n or 2 n, S), or ``None``."""
         if not self.pictured:
             return None
         gather = {

@@ -1,4 +1,4 @@
-"""Which sampler the settings name, or the algorithm needs."""
+"""Construction of the sampler from the settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from rl_agent.config import (
     AgentConfig,
-    DrawsSteps,
     OnPolicyConfig,
+    SamplesSteps,
     SegmentConfig,
 )
 from rl_agent.networks import Conv, make_encoder
@@ -25,27 +25,27 @@ from rl_agent.replay.samplers.uniform import UniformSampler
 __all__ = ["make_sampler"]
 
 PRIORITY_EXPONENTS = {"rank": 0.7, "proportional": 0.6, "ners": 0.5}
-"""alpha, where the settings do not say (Schaul et al. 2016, table 3; NERS, table B.1)."""
+"""Default priority exponents alpha (Schaul et al. 2016, table 3; NERS, table B.1)."""
 SCORE_STEPS = 128
-"""Steps that a network of scores learns from at once (NERS, table B.1)."""
+"""Number of steps in a gradient of a score network (NERS, table B.1)."""
 
 
 def make_sampler(config: AgentConfig, sizes: Sizes, rng: np.random.Generator) -> Sampler:
-    """Build the sampler that the settings name, or that the algorithm needs.
+    """Build the sampler given by the settings or required by the algorithm.
 
     Parameters
     ----------
     config, sizes
         Settings of the learner, and sizes of the task.
     rng
-        Samples the first weights of a sampler that has a network.
+        Samples the initial weights of a sampler with a network.
     """
     if isinstance(config, SegmentConfig):
         return SegmentSampler(config.segment, config.on_policy_ratio(sizes.choices))
     if isinstance(config, OnPolicyConfig):
         return EpochSampler()
     if config.sampler == "uniform":
-        return UniformSampler(config.episode_share if isinstance(config, DrawsSteps) else 0.0)
+        return UniformSampler(config.episode_share if isinstance(config, SamplesSteps) else 0.0)
     if config.sampler == "ero":
         return EROSampler(config.buffer_size, config.score_learning_rate, SCORE_STEPS, rng)
     exponent = (

@@ -1,30 +1,31 @@
 """NERS (Oh et al. 2021, "Learning to Sample with Local and Global Contexts in Experience Replay Buffers").
 
-A network scores sampled steps, each in the context of the others, and the scores are their priorities from then on:
+A network scores sampled steps, each in the context of the others, and the scores become their new priorities:
 
-    p_i       = sigma_i^alpha / sum_k sigma_k^alpha                                      chance of a step (eq. 1)
+    p_i       = sigma_i^alpha / sum_k sigma_k^alpha                                 probability of a step (eq. 1)
     D(I)      = { s, a, r, s', kappa, delta, r + gamma max_a Q~(s', a) } of the sampled steps I               (eq. 2)
-    { sigma } = f_s( f_l(D) beside the mean of f_g(D) )                                            (eqs. 3 and 4)
+    { sigma } = f_s( f_l(D), mean of f_g(D) )                                                      (eqs. 3 and 4)
     w_i       = ( 1 / (|B| p_i) )^beta                                                   importance weights (eq. 5)
     r_re      = return now - return before                                               replay reward (eq. 6)
     dJ/dphi   = r_re sum_i d log p_i( D(I_train) ) / dphi                                REINFORCE (eq. 7)
 
-I_train are n of the steps that were sampled since the last evaluation (algorithm 1). The sum of eq. 1 in eq. 7 is that
-over the memory: the priorities of I_train are those of the network now, those of all others are held. New steps have
-the priority 1 (algorithm 1), and 1 for tanh of their error and target (appendix B).
+I_train are n of the steps that were sampled since the last evaluation (algorithm 1). In eq. 7, the sum of eq. 1 is over
+the memory: the priorities of I_train are the network's current ones, those of all others are held constant. New steps
+have priority 1 (algorithm 1), and 1 for tanh of their TD error and target (appendix B).
 
 Defaults (table B.1): alpha 0.5, beta 0.4 (and up to 1 with ``importance_steps``), n = 128, learning rate 1e-4, f_l and
 f_g 256, 512, 256, 128, f_s 256, 128, 64.
 
-Done otherwise than in the paper:
+Differences from the paper:
 
 1. Returns are those of training episodes (its variant NERS*, figure 4), so no step is spent on evaluations.
-2. Scores are taken after the update that the steps were sampled for, with the errors that it found, as in the authors'
-   code; the weights of that update belong to the chances that the steps were sampled with.
-3. The sum of eq. 7 is a mean (Adam does not see the difference), and a change of zero makes no step.
-4. The largest weight is that of the batch.
-5. Pictures are read by the learner's own convolutions, with tanh on what comes out.
-6. kappa is the running number of a step over that of the newest one; tanh bounds every feature, as in that code.
+2. Steps are scored after the update for which they were sampled, with its TD errors, as in the authors' code; the
+   importance weights of that update use the probabilities with which the steps were sampled.
+3. The sum of eq. 7 is replaced by the mean (equivalent with Adam), and no gradient step is taken if the return has not
+   changed.
+4. Importance weights are normalised by the largest weight in the batch.
+5. Images are encoded by convolutions like the learner's, followed by tanh.
+6. kappa is the id of a step divided by that of the newest one; tanh bounds every feature, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -49,22 +50,22 @@ I64 = npt.NDArray[np.int64]
 
 
 class NERSSampler(ProportionalSampler):
-    """Samples by a sum tree of learned scores; see the module.
+    """Samples with a sum tree of learned scores; see the module docstring.
 
     Parameters
     ----------
     capacity
-        Of the memory.
+        Capacity of the memory.
     exponent
-        alpha.
+        Priority exponent alpha.
     features
-        What the network sees of a step.
+        Features of steps, the input of the network.
     network
-        Scores steps.
+        Network that scores steps.
     learning_rate
-        Of the network.
+        Learning rate of the network.
     steps
-        Most steps that an update is learned from (n).
+        Maximum number of steps per update of the network (n).
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class NERSSampler(ProportionalSampler):
         self._was_sampled = np.zeros(capacity, np.bool_)
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of ``batch`` steps, shape (batch,)."""
+        """Return the ring indices of ``batch`` steps, shape (batch,)."""
         changed = self._follow(storage)
         self._td_statistics.forget(changed)
         self._was_sampled[changed] = False
@@ -92,14 +93,14 @@ class NERSSampler(ProportionalSampler):
         return indices
 
     def learn(self, sampled: SampledBatch) -> None:
-        """Score sampled steps again; the scores are their priorities."""
+        """Score sampled steps again and store the scores as priorities."""
         self._td_statistics.take(sampled)
         scores = self._score(sampled.source, sampled.indices)
         self._priorities.take(sampled.indices, scores)
         self._update(sampled.indices)
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
-        """Learn which of the steps sampled since the last evaluation to sample more often (eq. 7)."""
+        """Update the network with steps sampled since the last evaluation (eq. 7)."""
         changed = self._follow(source.memory.storage)
         self._td_statistics.forget(changed)
         self._was_sampled[changed] = False
@@ -120,7 +121,7 @@ class NERSSampler(ProportionalSampler):
         )
 
     def grad_log_chances(self, scores: F32, indices: I64) -> F32:
-        """d/d(sigma) of the mean of log p_i over steps that have these scores now, shape (n,)."""
+        """Compute the gradient by sigma of the mean of log p_i over steps with these scores, shape (n,)."""
         alpha, n = self._priorities.exponent, len(scores)
         sigma = np.maximum(scores.astype(np.float64), 1e-6)
         others = self._tree[1] - self._tree[self._leaves + indices].sum()
@@ -128,14 +129,14 @@ class NERSSampler(ProportionalSampler):
         return (alpha / sigma * (1.0 / n - chance)).astype(np.float32)
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         network = {f"network/{name}": array for name, array in self.network.save().items()}
         return (
             super().save() | self._td_statistics.save() | network | {"was_drawn": self._was_sampled}
         )
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         super().restore(storage, arrays)
         self._td_statistics.restore(arrays)
         self._was_sampled[:] = arrays["was_drawn"]

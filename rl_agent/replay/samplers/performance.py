@@ -1,4 +1,4 @@
-"""Whether the agent got better since it was last looked at (NERS, eq. 6)."""
+"""Change of the agent's performance since the last comparison (NERS, eq. 6)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["Performance"]
 
 @dataclass
 class Performance:
-    """Compares the mean return of some training episodes with that of as many before.
+    """Compares the mean return of recent training episodes with that of as many before.
 
     Attributes
     ----------
     returns, count
-        Sum of the returns since the last comparison, and how many they are.
+        Sum of the returns since the last comparison, and their number.
     before
-        Mean return of the comparison before; ``None`` at first.
+        Mean return at the last comparison; initially ``None``.
     """
 
     returns: float = 0.0
@@ -24,7 +24,7 @@ class Performance:
     before: float | None = None
 
     def add(self, episode_return: float, episodes: int) -> float | None:
-        """Take the return of an episode; after ``episodes`` of them, return the change since the same number before."""
+        """Add the return of an episode; after every ``episodes`` of them, return the change of their mean."""
         self.returns += episode_return
         self.count += 1
         if self.count < episodes:

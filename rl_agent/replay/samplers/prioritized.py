@@ -2,9 +2,10 @@
 
     P(i) = p_i^alpha / sum_k p_k^alpha,    w_i = ( N P(i) )^-beta / max_j w_j                    (eq. 1 and section 3.4)
 
-with p_i = |delta_i| + epsilon (proportional) or p_i = 1 / rank(i) (rank-based). New steps have the largest priority
-seen so far, so that each is sampled soon. alpha is 0.6 or 0.7 as there. beta is what the learner hands over
-(``importance_exponent``, ``importance_steps``). Done otherwise: the largest weight is that of the batch.
+with p_i = |delta_i| + epsilon (proportional) or p_i = 1 / rank(i) (rank-based). New steps get the largest priority
+so far, so that each is sampled soon. alpha is 0.6 or 0.7, as in the paper. beta is given by the learner
+(``importance_exponent``, ``importance_steps``). Difference from the paper: the maximum of the weights is over the
+batch.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 EPSILON = 1e-6
-"""Keeps steps without an error in the game."""
+"""Added to errors so that steps without an error can still be sampled."""
 SORT_INTERVAL = 100
-"""Samples between two sorts by rank, while the memory does not change."""
+"""Number of samples between two sorts by rank, while the memory does not change."""
 
 
 class _Priorities:
-    """Errors of the stored steps, kept in step with the memory.
+    """Errors of the stored steps, synchronised with the memory.
 
     Attributes
     ----------
     error
         |delta| + epsilon at each ring index, 0 where nothing is stored, shape (capacity,).
     largest
-        Largest of all errors so far.
+        Largest error so far.
     begin, end
-        Running numbers of the oldest step known and of the next one.
+        Ids of the oldest known step and of the next step to be stored.
     """
 
     def __init__(self, capacity: int, exponent: float) -> None:
@@ -50,11 +51,11 @@ class _Priorities:
         self.begin = self.end = 0
 
     def follow(self, storage: EpisodeStorage) -> I64:
-        """Notice what the memory has stored and forgotten; returns the indices that changed."""
+        """Synchronise with steps that were stored and removed; return the ring indices that changed."""
         if storage.size == 0:
             raise ValueError("cannot sample from an empty memory: it holds 0 steps")
         begin, end, capacity = storage.oldest_step_id, storage.added, storage.capacity
-        # a step number n lies at (tail + n - begin) mod capacity; the ring advances evenly
+        # the step with id n has the ring index (tail + n - begin) mod capacity
         offset = storage.tail - begin
         gone = np.arange(self.begin, min(begin, self.end))
         new = np.arange(max(self.end, begin), end)
@@ -65,7 +66,7 @@ class _Priorities:
         return np.concatenate([gone, new])
 
     def take(self, indices: I64, errors: F32) -> None:
-        """Take new errors of sampled steps."""
+        """Store new errors of sampled steps."""
         self.error[indices] = np.abs(errors.astype(np.float64)) + EPSILON
         self.largest = max(self.largest, float(self.error[indices].max()))
 
@@ -83,20 +84,20 @@ class _Priorities:
 
 
 def _corrected(share: F64, correction: float) -> F32:
-    """Importance-sampling weights from N P(i) of the sampled steps."""
+    """Compute importance-sampling weights from N P(i) of the sampled steps."""
     weight = share**-correction
     return (weight / weight.max()).astype(np.float32)
 
 
 class ProportionalSampler(Sampler):
-    """Samples with P ~ |delta|^alpha by a sum tree, one step from each of equal ranges of the total (appendix B.2.1).
+    """Samples with P ~ |delta|^alpha using a sum tree, one step from each of equal ranges of the sum (appendix B.2.1).
 
     Parameters
     ----------
     capacity
-        Of the memory.
+        Capacity of the memory.
     exponent
-        alpha.
+        Priority exponent alpha.
     """
 
     def __init__(self, capacity: int, exponent: float) -> None:
@@ -106,7 +107,7 @@ class ProportionalSampler(Sampler):
         self._steps = 0
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of ``batch`` steps, shape (batch,).
+        """Return the ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
@@ -118,39 +119,39 @@ class ProportionalSampler(Sampler):
         return _find(self._tree, self._leaves, marks)
 
     def weights(self, indices: I64, correction: float) -> F32:
-        """Importance-sampling weights of sampled steps, shape (B,)."""
+        """Return importance-sampling weights of sampled steps, shape (B,)."""
         return _corrected(
             self._tree[self._leaves + indices] / self._tree[1] * self._steps, correction
         )
 
     def learn(self, sampled: SampledBatch) -> None:
-        """Take the errors of sampled steps."""
+        """Store the errors of sampled steps."""
         self._priorities.take(sampled.indices, sampled.priority)
         self._update(sampled.indices)
 
     def effective_share(self, storage: EpisodeStorage) -> float:
-        """Part of the memory that samples are as good as uniform over, as of the last sample."""
+        """Return the effective fraction of the memory that is sampled, as of the last sample."""
         chances = self._tree[self._leaves + storage.indices()]
-        return effective_share(chances[chances > 0.0])  # what has come since has none yet
+        return effective_share(chances[chances > 0.0])  # newer steps have none yet
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         return self._priorities.save()
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         self._priorities.restore(arrays)
         self._update(np.arange(storage.capacity))
 
     def _follow(self, storage: EpisodeStorage) -> I64:
-        """Notice what the memory has stored and forgotten; returns the indices that changed."""
+        """Synchronise with steps that were stored and removed; return the ring indices that changed."""
         changed = self._priorities.follow(storage)
         self._update(changed)
         self._steps = storage.size
         return changed
 
     def _update(self, indices: I64) -> None:
-        # 0 to the power 0 would be 1: indices without a step must stay out
+        # 0 to the power 0 would be 1, but indices without a step must have priority 0
         error = self._priorities.error[indices]
         _set(
             self._tree,
@@ -163,14 +164,14 @@ class ProportionalSampler(Sampler):
 class RankSampler(Sampler):
     """Samples with P ~ 1 / rank^alpha, one step from each of equally likely ranges of ranks (section 3.3).
 
-    Ranks are those of the last sort: after every ``SORT_INTERVAL`` samples, and whenever the memory has changed.
+    Steps are sorted after every ``SORT_INTERVAL`` samples, and whenever the memory has changed.
 
     Parameters
     ----------
     capacity
-        Of the memory.
+        Capacity of the memory.
     exponent
-        alpha.
+        Priority exponent alpha.
     """
 
     def __init__(self, capacity: int, exponent: float) -> None:
@@ -181,7 +182,7 @@ class RankSampler(Sampler):
         self._samples = 0
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of ``batch`` steps, shape (batch,).
+        """Return the ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
@@ -198,24 +199,24 @@ class RankSampler(Sampler):
         ]
 
     def weights(self, indices: I64, correction: float) -> F32:
-        """Importance-sampling weights of sampled steps, shape (B,)."""
+        """Return importance-sampling weights of sampled steps, shape (B,)."""
         likelihood = (self._rank[indices] + 1.0) ** -self._priorities.exponent / self._until[-1]
         return _corrected(likelihood * len(self._order), correction)
 
     def learn(self, sampled: SampledBatch) -> None:
-        """Take the errors of sampled steps."""
+        """Store the errors of sampled steps."""
         self._priorities.take(sampled.indices, sampled.priority)
 
     def effective_share(self, storage: EpisodeStorage) -> float:
-        """Part of the memory that samples are as good as uniform over, as of the last sample."""
+        """Return the effective fraction of the memory that is sampled, as of the last sample."""
         return effective_share(np.diff(self._until, prepend=0.0))
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         return self._priorities.save() | {"order": self._order, "draws": np.array(self._samples)}
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         self._priorities.restore(arrays)
         self._samples = int(arrays["draws"])
         self._sort(arrays["order"].astype(np.int64))
@@ -228,26 +229,26 @@ class RankSampler(Sampler):
 
 @compiled()
 def _set(tree: F64, leaves: int, indices: I64, values: F64) -> None:
-    """Set leaves of a sum tree, and the sums above them; node k has the children 2 k and 2 k + 1."""
+    """Set leaves of a sum tree and update the sums above them; node k has the children 2 k and 2 k + 1."""
     for b in range(indices.shape[0]):
         k = leaves + indices[b]
         tree[k] = values[b]
         k >>= 1
         while k >= 1:
-            # the sum again, not a difference added: round-off must not gather over the years
+            # recompute the sum instead of adding a difference, so that round-off does not accumulate
             tree[k] = tree[2 * k] + tree[2 * k + 1]
             k >>= 1
 
 
 @compiled()
 def _find(tree: F64, leaves: int, marks: F64) -> I64:
-    """Find the leaves in which the running sum passes each of ``marks``."""
+    """Find the leaves in which the cumulative sum passes each of ``marks``."""
     out = np.empty(marks.shape[0], np.int64)
     for b in range(marks.shape[0]):
         k, mark = 1, marks[b]
         while k < leaves:
             k *= 2
-            # an empty right side cannot be meant, whatever round-off says
+            # never descend into an empty right branch, even if round-off suggests it
             if mark >= tree[k] and tree[k + 1] > 0.0:
                 mark -= tree[k]
                 k += 1

@@ -1,4 +1,4 @@
-"""What the learner asks of whoever chooses the steps to learn from; it does not know which one it is."""
+"""Interface of the samplers to the learner."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ I64 = npt.NDArray[np.int64]
 
 
 class SampledBatch(NamedTuple):
-    """What an update found out about the steps that it was made of.
+    """Results of an update for its sampled steps.
 
     Attributes
     ----------
     source
-        Where everything else about them is found.
+        Memory and scales of the steps.
     indices
-        Their ring indices, shape (B,).
+        Ring indices of the steps, shape (B,).
     td_error
-        Target of the value minus the value, shape (B,).
+        Value target minus value, shape (B,).
     value
         V(s_t) or Q(s_t, a_t), shape (B,).
     priority
-        Its size is that of the priority of a prioritised sampler, shape (B,); mostly ``td_error`` itself.
+        Its absolute value is the priority in a prioritised sampler, shape (B,); usually equal to ``td_error``.
     """
 
     source: Source
@@ -42,9 +42,9 @@ class SampledBatch(NamedTuple):
 
 
 def effective_share(chances: npt.NDArray[np.float64]) -> float:
-    """Return (sum p)^2 / (n sum p^2) of n chances p up to a factor: 1 where all are alike, 1/n where one is all.
+    """Return (sum p)^2 / (n sum p^2) for n unnormalised probabilities p: 1 if all are equal, 1/n if one dominates.
 
-    That is Kish's effective sample size over n; NaN where there is no step.
+    This is Kish's effective sample size divided by n; NaN if n is 0.
     """
     if len(chances) == 0:
         return math.nan
@@ -52,13 +52,13 @@ def effective_share(chances: npt.NDArray[np.float64]) -> float:
 
 
 class Sampler:
-    """Chooses steps, and may learn from what became of them which to choose more often.
+    """Base class of samplers, which choose steps and may learn from the results which to choose more often.
 
-    All of its random numbers come from the generator that it is handed.
+    All random numbers come from the generators passed as arguments.
     """
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of ``batch`` steps, shape (batch,).
+        """Return the ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
@@ -68,30 +68,30 @@ class Sampler:
         raise NotImplementedError
 
     def weights(self, indices: I64, correction: float) -> F32 | None:
-        """Importance-sampling weights of sampled steps, shape (B,); ``None`` where all are 1.
+        """Return importance-sampling weights of sampled steps, shape (B,); ``None`` if all are 1.
 
         Parameters
         ----------
         indices
-            Their ring indices, shape (B,).
+            Ring indices of the steps, shape (B,).
         correction
-            How far the weights make up for unequal chances, 0 to 1.
+            Exponent of the correction for unequal probabilities, 0 to 1.
         """
         return None
 
     def learn(self, sampled: SampledBatch) -> None:
-        """Take what an update found out about sampled steps; nothing by default."""
+        """Process the results of an update for its sampled steps; does nothing by default."""
 
     def reward(self, source: Source, change: float, rng: np.random.Generator) -> None:
-        """Take the replay reward, the change of the agent's performance since the last one; nothing by default."""
+        """Process the replay reward, the change of the agent's performance since the last call; nothing by default."""
 
     def effective_share(self, storage: EpisodeStorage) -> float | None:
-        """Part of the memory that samples are as good as uniform over; ``None`` from a sampler without weights."""
+        """Return the effective fraction of the memory that is sampled; ``None`` for a sampler without weights."""
         return None
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs; none by default."""
+        """Return the arrays for ``restore``; none by default."""
         return {}
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``; the storage is the restored one."""
+        """Restore the result of ``save``; the storage has already been restored."""

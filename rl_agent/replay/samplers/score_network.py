@@ -1,4 +1,4 @@
-"""The networks that score steps: with the context of the others (NERS), and without (ERO)."""
+"""Networks that score steps, with the context of the other steps (NERS) or without (ERO)."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ __all__ = ["PICTURE_HIDDEN", "PICTURE_OUTPUTS", "ScoreNetwork"]
 F32 = npt.NDArray[np.float32]
 
 CONTEXT_HIDDEN, CONTEXT_SIZE = (256, 512, 256), 128
-"""Layers of the local and of the global network (table B.1: 256, 512, 256, 128)."""
+"""Widths of the local and of the global network (table B.1: 256, 512, 256, 128)."""
 SCORE_HIDDEN = (256, 128, 64)
 PICTURE_HIDDEN, PICTURE_OUTPUTS = (256, 64), 32
 
 
 class ScoreNetwork:
-    """Scores sigma of steps, each in the context of all (NERS, eqs. 3 and 4), with the gradient written out.
+    """Scores sigma of steps, each in the context of all (NERS, eqs. 3 and 4), with an analytic gradient.
 
         sigma_k = sigmoid f_s( f_l(x_k), f_g_avg ),    f_g_avg = (1/n) sum_i f_g(x_i)
 
-    so another order of the steps gives the same scores in that order. ReLU between the layers; the last layers of f_l
-    and f_g are linear, as in the authors' code. Where states are pictures, tanh of what a network makes of each stands
-    beside the other features (appendix B: its convolutions, then 256, 64 and 32 units).
+    The scores are equivariant under permutation of the steps. The layers have ReLU activations; the last layers of f_l
+    and f_g are linear, as in the authors' code. If states are images, each is encoded by a network followed by tanh,
+    and appended to the other features (appendix B: its convolutions, then 256, 64 and 32 units).
 
     Parameters
     ----------
     inputs
-        Features of a step.
+        Number of features of a step.
     rng
-        Samples the first weights.
-    has_context
-        Whether there are f_l and f_g; else f_s reads x_k alone, with ``hidden`` layers.
+        Samples the initial weights.
+    local, has_context
+        Whether there are f_l and f_g; with neither, f_s reads x_k directly.
     hidden
-        Layers of f_s.
+        Widths of the hidden layers of f_s.
     picture
-        Reads pictures.
+        Network that encodes images.
     pictures
-        How many of each step.
+        Number of images per step.
 
     Attributes
     ----------
@@ -76,14 +76,14 @@ class ScoreNetwork:
         self.weights: F32 = self._parts.initialise(rng)
         self.gradient: F32 = np.zeros_like(self.weights)
         self._w, self._d = self._parts.arrays(self.weights), self._parts.arrays(self.gradient)
-        for name, network in below.items():  # what comes out of these is no output: not near zero
+        for name, network in below.items():  # these outputs are hidden features, so not near zero
             fill_glorot(self._w[name][f"weight{network.layers - 1}"], rng)
         self.adam = Adam(len(self.weights))
         self._scores: F32 = np.zeros(0, np.float32)
         self._encoded: F32 = np.zeros((0, 0), np.float32)
 
     def __call__(self, features: F32, pictures: F32 | None = None) -> F32:
-        """Score steps by their features (n, F), and their pictures (T, k n, S); shape (n,), each between 0 and 1."""
+        """Score steps by features (n, F), and images (T, k n, S); return scores between 0 and 1, shape (n,)."""
         n = len(features)
         if pictures is not None:
             lengths = _ones(self._pictures * n)
@@ -106,12 +106,12 @@ class ScoreNetwork:
         return outputs if name == "local" else np.broadcast_to(outputs.mean(axis=0), outputs.shape)
 
     def descend(self, d_scores: F32, learning_rate: float) -> None:
-        """Take a step of Adam against dL/d(scores) of the last call, shape (n,)."""
+        """Take a step of Adam, given dL/d(scores) of the last call, shape (n,)."""
         self.differentiate(d_scores)
         self.adam.step(self.weights, self.gradient, learning_rate)
 
     def differentiate(self, d_scores: F32) -> None:
-        """Write dL/d(weights) into ``gradient`` from dL/d(scores) of the last call, shape (n,)."""
+        """Write dL/d(weights) to ``gradient``, given dL/d(scores) of the last call, shape (n,)."""
         scores, n = self._scores, len(self._scores)
         d_outputs = (d_scores * scores * (1.0 - scores)).astype(np.float32)[:, None]
         score = self._passes["score"]
@@ -136,7 +136,7 @@ class ScoreNetwork:
             )
 
     def save(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         return {
             "weights": self.weights,
             "first": self.adam.first,
@@ -145,7 +145,7 @@ class ScoreNetwork:
         }
 
     def restore(self, arrays: dict[str, npt.NDArray[np.float32]]) -> None:
-        """Take over the result of ``save``."""
+        """Restore the result of ``save``."""
         self.weights[:], self.adam.first[:], self.adam.second[:] = (
             arrays["weights"],
             arrays["first"],

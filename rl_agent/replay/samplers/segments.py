@@ -18,28 +18,28 @@ I64 = npt.NDArray[np.int64]
 class SegmentSampler(Sampler):
     """Samples the last steps of segments of episodes, for ACER and TIS.
 
-    In replay, episodes are equally likely, whatever their length (ReF-ER paper, appendix A: "uniformly sampled
+    In replay, all episodes are equally likely regardless of length (ReF-ER paper, appendix A: "uniformly sampled
     episodes"), and so are the segments of at most ``segment`` steps of an episode.
 
     With a ``ratio`` the calls alternate as in the ACER paper's algorithm 1: an on-policy call, then Poisson(ratio)
-    replay calls. An on-policy call takes what has been collected since the last one, cut into segments, so every stored
-    step is learned from on-policy exactly once. Where nothing has been collected since, another replay call takes its
-    place; where more than ``MOST_BATCHES`` batches have been (before learning starts), the oldest of them are taken and
-    the next call is on-policy again. Steps that the memory forgets before their turn are never learned on-policy.
+    replay calls. An on-policy call takes the episodes collected since the last one, cut into segments, so that every
+    stored step is used on-policy exactly once. If nothing new has been collected, a replay call is made instead. If
+    more than ``MOST_BATCHES`` batches have been collected (before learning starts), the oldest of them are taken and
+    the next call is on-policy again. Steps that are removed from the memory before are never used on-policy.
 
     Parameters
     ----------
     segment
-        Most steps of a segment.
+        Maximum number of steps in a segment.
     ratio
-        Mean number of replay calls after an on-policy call; ``None`` for replay alone.
+        Mean number of replay calls per on-policy call; ``None`` for replay only.
 
     Attributes
     ----------
     replays_left
         Replay calls before the next on-policy call.
     next_id
-        Number of the first episode that no on-policy call has learned from.
+        Id of the first episode that has not been used by an on-policy call.
     """
 
     MOST_BATCHES = 4
@@ -49,13 +49,13 @@ class SegmentSampler(Sampler):
         self.replays_left = self.next_id = 0
 
     def prepare(self, storage: EpisodeStorage) -> None:
-        """Let a replay call take the place of an on-policy call that would find nothing."""
+        """Replace an on-policy call by a replay call if there are no new episodes."""
         is_on_policy = self.ratio is not None and self.replays_left == 0
         if is_on_policy and self.next_id >= storage.next_id:
             self.replays_left = 1
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of the last steps of ``batch`` segments, in an on-policy call of as many as were collected.
+        """Return the ring indices of the last steps of ``batch`` segments; on-policy, of all collected segments.
 
         Raises
         ------
@@ -78,19 +78,19 @@ class SegmentSampler(Sampler):
         return (storage.start[rows] + ends) % storage.capacity
 
     def _collected(self, storage: EpisodeStorage, most: int) -> I64:
-        """Take whole episodes from the oldest one waiting on, and cut them from their ends into segments.
+        """Take unused episodes, the oldest first, and cut them into segments from their ends.
 
         Parameters
         ----------
         storage
-            Of the replay memory; an episode waits there.
+            Storage of the replay memory, with at least one unused episode.
         most
-            Segments after which no further episode is taken.
+            Number of segments after which no further episode is taken.
 
         Returns
         -------
         I64
-            Ring indices of the last steps of the segments. Only the first segment of an episode may be a short one.
+            Ring indices of the last steps of the segments. Only the first segment of an episode may be shorter.
         """
         taken: list[I64] = []
         self.next_id = max(self.next_id, storage.first_id)
@@ -101,13 +101,13 @@ class SegmentSampler(Sampler):
         return np.concatenate(taken) % storage.capacity
 
     def save(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays that ``restore`` needs."""
+        """Return the arrays for ``restore``."""
         return {
             "replays_left": np.array(self.replays_left),
             "next_serial": np.array(self.next_id),
         }
 
     def restore(self, storage: EpisodeStorage, arrays: dict[str, npt.NDArray[Any]]) -> None:
-        """Take over the result of ``save``; in older checkpoints nothing waits."""
+        """Restore the result of ``save``; without ``next_serial`` (older checkpoints) no episode is unused."""
         self.replays_left = int(arrays["replays_left"])
         self.next_id = int(arrays.get("next_serial", storage.next_id))

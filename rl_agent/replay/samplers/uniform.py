@@ -1,4 +1,4 @@
-"""Uniform sampling, of steps or of episodes and then their steps."""
+"""Uniform sampling of steps, or of episodes and then their steps."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ I64 = npt.NDArray[np.int64]
 
 
 class UniformSampler(Sampler):
-    """Every stored step is equally likely; samples are independent (with replacement).
+    """Samples all stored steps with equal probability, independently (with replacement).
 
     Parameters
     ----------
     episode_share
-        Share of a batch for which every stored episode is equally likely, and then every step of it.
+        Fraction of a batch for which first an episode and then one of its steps is sampled, each uniformly.
     """
 
     def __init__(self, episode_share: float = 0.0) -> None:
         self.episode_share = episode_share
 
     def sample(self, storage: EpisodeStorage, batch: int, rng: np.random.Generator) -> I64:
-        """Ring indices of ``batch`` steps, shape (batch,).
+        """Return the ring indices of ``batch`` steps, shape (batch,).
 
         Raises
         ------
