@@ -1,9 +1,9 @@
-"""Flow-control tasks as Gymnasium environments; importing this package registers them, where there is Gymnasium."""
+"""Flow-control tasks as Gymnasium environments; importing this package registers them if Gymnasium is installed."""
 
 try:
     import gymnasium
 except ModuleNotFoundError:
-    # presets and options are of use without it: the solver alone reads them
+    # the solver reads presets and options without Gymnasium
     pass
 else:
     for name, folder in {

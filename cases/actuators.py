@@ -1,7 +1,7 @@
-"""What the numbers of an action do: small parts that a `FlowTask` declares.
+"""Actuators of a `FlowTask`, which apply the components of an action to the simulation.
 
-A part takes some numbers of each agent's action, shape (B, N, size) for B simulations of N agents, each from -1 to 1,
-and writes what follows from them into the simulation, until the next action.
+An actuator receives some components of each agent's action, shape (B, N, size) for B simulations of N agents, each in
+[-1, 1], and sets the quantities of the simulation that they control until the next action.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Actuator(ABC):
-    """One part of an action."""
+    """Base class of actuators, each of which takes some components of an action."""
 
     names: ClassVar[Sequence[str]]
-    """Of the numbers that it takes."""
+    """Names of the action components."""
 
     @property
     def size(self) -> int:
-        """How many numbers it takes of each agent's action."""
+        """Number of components of each agent's action."""
         return len(self.names)
 
     @abstractmethod
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Do what the commands say, shape (B, N, size), from now on."""
+        """Apply the commands, shape (B, N, size), until the next call."""
 
     def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray] | None:
-        """Return place and vector of the arrow in a picture of a simulation, the vector 1 long at a command of 1."""
+        """Return position and vector of the arrow drawn for a simulation; a command of 1 has length 1."""
         return None
 
 
 @dataclass(frozen=True)
 class Push(Actuator):
-    """Force and torque on free bodies, one for each agent.
+    """Force and torque on free bodies, one body for each agent.
 
     Attributes
     ----------
     bodies : sequence of int
     force, torque : float
-        At a command of 1, in rho U^2 D and rho U^2 D^2.
+        Values at a command of 1, in rho U^2 D and rho U^2 D^2.
     """
 
     bodies: Sequence[int]
@@ -56,13 +56,13 @@ class Push(Actuator):
     names = ("force x", "force y", "torque")
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Apply force and torque."""
+        """Apply the force and the torque."""
         state, bodies = simulation.body_state, list(self.bodies)
         state.applied_force[:, bodies] = self.force * commands[..., :2]
         state.applied_torque[:, bodies] = self.torque * commands[..., 2]
 
     def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray]:
-        """Return the force on the first of the bodies."""
+        """Return the position of the first body and the force on it."""
         state, body = simulation.body_state, self.bodies[0]
         return (
             state.position[index, body].copy(),
@@ -72,7 +72,7 @@ class Push(Actuator):
 
 @dataclass(frozen=True)
 class Spin(Actuator):
-    """Angular velocity of held bodies, one for each agent, anticlockwise.
+    """Angular velocity of fixed bodies, one body for each agent; positive is anticlockwise.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Spin(Actuator):
     rate : float
         Angular velocity at a command of 1, in U/D.
     ramp : float
-        Time in which it is reached, in a straight line; at once if 0, which the fluid answers with a peak of torque.
+        Time of the linear ramp to the commanded rate. With 0 the rate jumps, which causes a peak of the fluid torque.
     """
 
     bodies: Sequence[int]
@@ -90,12 +90,12 @@ class Spin(Actuator):
     names = ("spin",)
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Let the bodies approach their angular velocity."""
+        """Ramp the bodies to their angular velocities."""
         state, bodies = simulation.body_state, list(self.bodies)
         target = self.rate * commands[..., 0]
         way = np.abs(target - state.angular_velocity[:, bodies])
         state.target_angular_velocity[:, bodies] = target
-        # a rate of zero would have a body keep its angle
+        # an angular acceleration of zero would make a body keep its angle
         state.angular_acceleration[:, bodies] = (
             np.maximum(way / self.ramp, 1e-12) if self.ramp > 0.0 else np.inf
         )
@@ -103,20 +103,22 @@ class Spin(Actuator):
 
 @dataclass(frozen=True)
 class PitchAcceleration(Actuator):
-    """Angular acceleration of held bodies about their reference points, one for each agent, anticlockwise.
+    """Angular acceleration of fixed bodies about their reference points, one body for each agent.
+
+    Positive is anticlockwise.
 
     Attributes
     ----------
     bodies : sequence of int
         Bodies with the motion "fixed".
     acceleration : float
-        At a command of 1, in U^2/D^2.
+        Angular acceleration at a command of 1, in U^2/D^2.
     duration : float
-        Of an action.
+        Duration of an action.
     largest_rate : float
-        In U/D; an action that would lead beyond accelerates less.
+        Limit of the angular velocity, in U/D; an action that would exceed it accelerates less.
     angles : (float, float)
-        Between which an action may end, in radians, likewise.
+        Limits of the angle at the end of an action, in radians; an action that would exceed them accelerates less.
     """
 
     bodies: Sequence[int]
@@ -127,21 +129,21 @@ class PitchAcceleration(Actuator):
     names = ("pitch acceleration",)
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Accelerate, as far as rate and angle allow."""
+        """Accelerate the bodies within the limits of rate and angle."""
         state, bodies, time = simulation.body_state, list(self.bodies), self.duration
         rate, angle = state.angular_velocity[:, bodies], state.angle[:, bodies]
-        # at a constant acceleration the angle changes by the mean of both rates
+        # at constant acceleration the angle changes by the mean of both rates times the duration
         low, high = (2.0 * (end - angle) / time - rate for end in self.angles)
         target = rate + time * self.acceleration * commands[..., 0]
         target = np.clip(np.clip(target, -self.largest_rate, self.largest_rate), low, high)
         state.target_angular_velocity[:, bodies] = target
-        # a rate of zero would have a body keep its angle
+        # an angular acceleration of zero would make a body keep its angle
         state.angular_acceleration[:, bodies] = np.maximum(np.abs(target - rate) / time, 1e-12)
 
 
 @dataclass(frozen=True)
 class Blow(Actuator):
-    """Flow rate of one jet, or of two: what the first one blows, the second one sucks, so that no fluid is added.
+    """Flow rate of one jet, or of two jets with opposite flow rates (zero net mass flux).
 
     Attributes
     ----------
@@ -149,7 +151,7 @@ class Blow(Actuator):
     rate : float
         Flow rate of the first jet at a command of 1, in U D.
     ramp : float
-        Time in which it is reached, in a straight line; at once if 0, which the forces answer with a jump.
+        Time of the linear ramp to the commanded flow rate. With 0 the flow rate jumps, and so do the forces.
     """
 
     jets: tuple[int] | tuple[int, int]
@@ -158,7 +160,7 @@ class Blow(Actuator):
     names = ("jet",)
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Let the flow rates approach their targets."""
+        """Ramp the flow rates to their targets."""
         jets = list(self.jets)
         target = self.rate * commands[:, 0] * np.array([1.0, -1.0])[: len(jets)]
         way = np.abs(target - simulation.jet_flow_rates[:, jets])
@@ -168,19 +170,19 @@ class Blow(Actuator):
 
 @dataclass(frozen=True)
 class Heaters(Actuator):
-    """Temperature of segments of the bottom side, one for each number of the action, or for each agent.
+    """Temperatures of segments of the bottom side, one for each action component, or for each agent.
 
-    The mean over the segments is taken off, and where one is further than ``amplitude`` from it all are scaled back.
-    Across the edge of two segments the temperature goes along a cubic (Vignon et al. 2023).
+    The mean over the segments is subtracted; if the deviation of any segment then exceeds ``amplitude``, all are scaled
+    down. Across the edge between two segments the temperature follows a cubic (Vignon et al. 2023).
 
     Attributes
     ----------
     names : sequence of str
-        Of the numbers of an agent's action.
+        Names of the components of an agent's action.
     mean : float
-        Of the side.
+        Mean temperature of the side.
     amplitude : float
-        Largest difference from the mean, that of a command of 1.
+        Largest deviation from the mean, reached at a command of 1.
     smoothing : float
         Half of the length over which the temperature changes at an edge.
     """
@@ -191,7 +193,7 @@ class Heaters(Actuator):
     smoothing: float
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Give the segments their temperatures at once."""
+        """Set the temperatures of the segments, without a ramp."""
         wanted = self.amplitude * commands.reshape(len(commands), -1)
         wanted = wanted - wanted.mean(axis=1, keepdims=True)
         most = np.abs(wanted).max(axis=1, keepdims=True) / self.amplitude
@@ -200,7 +202,7 @@ class Heaters(Actuator):
         )
 
     def along(self, segments: FloatArray, simulation: Simulation) -> FloatArray:
-        """Return values of segments (B, m) at the cells along the side, (B, n)."""
+        """Return the smoothed values of segments, shape (B, m), at the cells along the side, shape (B, n)."""
         nx, h, count = simulation.grid.nx, simulation.grid.h, segments.shape[1]
         x, width = (np.arange(nx) + 0.5) * h, nx * h / count
         here = np.minimum((x / width).astype(np.int64), count - 1)
@@ -213,17 +215,17 @@ class Heaters(Actuator):
 
 @dataclass(frozen=True)
 class Gait(Actuator):
-    """Turn and period of bodies that swim by bending, one for each agent.
+    """Turn and period of undulating swimmers, one for each agent.
 
     Attributes
     ----------
     bodies : sequence of int
     turn : float
-        At a command of 1, to the left, as `Simulation.steer` takes it.
+        Turn to the left at a command of 1, as passed to `Simulation.steer`.
     period : float
-        Change of the period 1 at a command of 1.
+        Change of the period, which is 1 without control, at a command of 1.
     over : float
-        Time in which both are reached, on a smooth way.
+        Time of the smooth transition to the commanded values.
     """
 
     bodies: Sequence[int]
@@ -233,7 +235,7 @@ class Gait(Actuator):
     names = ("turn", "period")
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
-        """Command every swimmer."""
+        """Steer every swimmer."""
         for b in range(simulation.batch):
             for (turn, slower), k in zip(commands[b].tolist(), self.bodies, strict=True):
                 simulation.steer(

@@ -1,4 +1,4 @@
-"""Banks of developed flows that episodes start from: simulated on first use, cached, checked when read."""
+"""Banks of developed flows used as initial states: simulated on first use, cached, and verified when read."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ LOCK_TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class Development:
-    """How the flows of a bank come about.
+    """How the flows of a bank are computed.
 
     Attributes
     ----------
     time : float
-        Until the flow is as episodes are to find it.
+        Time until the flow is developed.
     snapshots : int
-        States that are kept.
+        Number of stored states.
     spacing : float
-        Time between two of them: no whole part of a period.
+        Time between two snapshots; choose one that does not divide a period.
     bodies : int, optional
-        How many of the task's bodies, the first ones, are there while the flow develops; all unless given. The others
-        appear at the start of an episode.
+        Number of the task's bodies, counted from the first, that are present while the flow develops; all by default.
+        The others appear at the start of an episode.
     """
 
     time: float
@@ -51,32 +51,32 @@ class Development:
     spacing: float = 1.9
     bodies: int | None = None
     push: float = 0.3
-    """Velocity of the fluid that is pushed upwards behind the first body at the beginning (`FlowTask.disturb`); where
-    the flow has mirrored branches, its sign says which of them is taken."""
+    """Upward velocity of the initial disturbance behind the first body (`FlowTask.disturb`). If the flow has two
+    mirrored branches, the sign selects one of them."""
     split: bool = False
-    """Whether training, validation and test have a third of the states each, one after the other in time; unless, all
-    of them have all states. The first episode of a seed for validation or test then takes the state whose number is the
-    seed modulo their states, so that consecutive seeds have different ones."""
+    """Whether training, validation and test each get a third of the states, consecutive in time. If not, all of them
+    use all states. With a split, the first episode of a validation or test seed takes the state with the index seed
+    modulo the number of their states, so that consecutive seeds take different states."""
     damping: tuple[float, float] | None = None
-    """chi and Delta of the selective frequency damping under which the flow develops, so that it becomes the steady
-    flow, though that is unstable (`flowsim.base_flow` says how to choose them)."""
+    """chi and Delta of the selective frequency damping with which the flow converges to the steady state even if that
+    is unstable (see `flowsim.base_flow` for how to choose them)."""
 
     @property
     def held_out_states(self) -> int:
-        """How many states validation and test have each, to be taken in turn; 0 where every episode draws its own."""
+        """Number of states for validation and for test, taken in turn; 0 if every episode samples its state."""
         return self.snapshots // len(SEEDS) if self.split else 0
 
     def draw(self, generator: np.random.Generator) -> int:
-        """Return the number of the state that an episode starts from, by the seed of its generator."""
+        """Return the index of the state that an episode starts from, given its generator."""
         seed, source = seed_of(generator), generator.bit_generator
         states, fresh = self.states_of(seed), type(source)(cast(Any, source.seed_seq))
-        is_first = source.state == fresh.state  # no episode has drawn from it
+        is_first = source.state == fresh.state  # nothing has been sampled from the generator yet
         drawn = int(generator.integers(len(states)))
         held_out = self.split and seed not in SEEDS["training"]
         return states[seed % len(states) if held_out and is_first else drawn]
 
     def states_of(self, seed: int) -> range:
-        """Return the states that an episode of this seed may start from, by their numbers."""
+        """Return the indices of the states that an episode with this seed may start from."""
         if not self.split:
             return range(self.snapshots)
         third = self.snapshots // len(SEEDS)
@@ -89,17 +89,17 @@ SEEDS = {
     "validation": range(3 * 2**30, 2**32),
     "test": range(2**31, 3 * 2**30),
 }
-"""What the episodes of a seed are for, as in `rl_agent.rollout.seeds`; any other seed is for training."""
+"""Seeds of each purpose, as in `rl_agent.rollout.seeds`; any other seed is for training."""
 
 
 def seed_of(generator: np.random.Generator) -> int:
-    """Return the seed that a generator was made with, the first word of it if it has several."""
+    """Return the seed that a generator was created with, or its first word if it has several."""
     entropy = getattr(generator.bit_generator.seed_seq, "entropy", None)
     return int(np.ravel(entropy)[0]) if entropy is not None else 0
 
 
 def solver_fingerprint() -> str:
-    """Return a hash of the solver's own source, so that a bank never outlives the solver that made it."""
+    """Return a hash of the solver's source, so that a bank is recomputed when the solver changes."""
     physics = ("flowsim.simulation", "flowsim.backend.cpu", "flowsim.backend.cuda")
     return digest_of(sources_of(*physics)).hex()
 
@@ -107,17 +107,18 @@ def solver_fingerprint() -> str:
 def load_or_build(
     simulation: Simulation, development: Development, disturb: Callable[[Simulation], None]
 ) -> Arrays:
-    """Return the bank of a flow, from the cache if it is there and sound.
+    """Return the bank of a flow, read from the cache if it contains a valid one.
 
-    It is what `Simulation.get_state` returns, stacked along a leading axis of snapshots, with clocks at zero.
+    The bank contains the arrays of `Simulation.get_state`, stacked along a leading axis of snapshots, with all clocks
+    set to zero.
 
     Parameters
     ----------
     simulation : Simulation
-        A batch of one as it starts, which is simulated if the bank has to be built.
+        A batch of one in its initial state, which is advanced if the bank has to be built.
     development : Development
     disturb : callable
-        Disturbs the flow, so that an instability need not wait for round-off.
+        Adds a disturbance to the flow, so that instabilities do not have to grow from round-off errors.
 
     Raises
     ------
@@ -126,19 +127,19 @@ def load_or_build(
     TimeoutError
         If another process builds the same bank for more than an hour.
     ValueError
-        If a body is driven by a function of time, which no start of an episode fits.
+        If a body is driven by a function of time, which cannot be restarted at the beginning of an episode.
     """
     how = asdict(development)
-    del how["split"]  # who starts from a state does not change it
+    del how["split"]  # the split does not change the states
     if development.damping is None:
-        del how["damping"]  # as in banks that were made before there was any
+        del how["damping"]  # keeps the keys of banks from versions without damping
     recipe = recipe_of(simulation) | {"development": how, "solver": solver_fingerprint()}
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     path = cache_folder("flows") / f"flow-{key}.npz"
     bank = _read(path)
     if bank is not None:
         return bank
-    # The lock saves the work of a second builder; that no half-written file is read is due to the rename.
+    # The lock avoids building a bank twice; the rename prevents reading a half-written file.
     try:
         with filelock.FileLock(path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
             bank = _read(path)
@@ -147,16 +148,16 @@ def load_or_build(
                 _write(path, bank)
     except filelock.Timeout:
         raise TimeoutError(
-            f"waited {LOCK_TIMEOUT:.0f} s for another process to build the bank of flows {path}: "
-            f"remove {path.with_suffix('.lock')} if there is none"
+            f"waited {LOCK_TIMEOUT:.0f} s for another process to build the bank of flows {path}: remove "
+            f"{path.with_suffix('.lock')} if no such process is running"
         ) from None
     return bank
 
 
 def recipe_of(simulation: Simulation) -> dict[str, Any]:
-    """Return all that the flow of a simulation at its start depends on, but for the solver.
+    """Return everything that the flow depends on except the solver.
 
-    Of bodies these are the numbers that the solver sees, so that nothing is forgotten and a task need not name them.
+    Bodies are represented by the arrays that the solver uses, so that the recipe is complete without help of the task.
     """
     if any(callable(body.motion) for body in simulation.bodies):
         raise ValueError(
@@ -195,14 +196,14 @@ def content_hash(states: Arrays) -> str:
 
 
 def _read(path: Path) -> Arrays | None:
-    """Return the bank in a file, None if there is none or if it is damaged (with a warning)."""
+    """Return the bank in a file, or None if the file is missing or damaged (with a warning)."""
     if not path.exists():
         return None
     try:
         with np.load(path, allow_pickle=False) as file:
             states = {name: file[name] for name in file.files}
         expected = str(states.pop("sha256"))
-    except Exception:  # whatever a flipped bit makes of the header of an array or of the archive
+    except Exception:  # a flipped bit in a header can raise anything
         expected, states = "", {}
     if not states or content_hash(states) != expected:
         warnings.warn(f"the bank of flows {path} is damaged and is built again", stacklevel=2)
@@ -244,7 +245,7 @@ def _simulate(
 
 
 def with_bodies(bank: Arrays, bodies: int) -> Arrays:
-    """Return the states with more bodies, whose entries are zero."""
+    """Return the states padded with zeros to a larger number of bodies."""
     return {
         name: np.pad(values, [(0, 0), (0, bodies - values.shape[1])] + [(0, 0)] * (values.ndim - 2))
         if name.startswith("body_")
@@ -254,7 +255,7 @@ def with_bodies(bank: Arrays, bodies: int) -> Arrays:
 
 
 class _Progress:
-    """Tells on stderr how far a long simulation is and how long it will still take; nothing of a short one."""
+    """Reports progress and remaining time of a long simulation on stderr; short ones print nothing."""
 
     interval = 2.0
 

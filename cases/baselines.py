@@ -1,4 +1,4 @@
-"""Controllers to measure a learner against: zero and random action, and what the field compares with in each task."""
+"""Baseline controllers: zero and random actions, and the usual baselines of each task."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import numpy.typing as npt
 
 Actions = npt.NDArray[np.float32]
 
-# Columns of the observation of both tasks.
+# Columns of the observation in both tasks with an ellipse.
 _POSITION, _ANGLE, _VELOCITY, _SPIN = slice(0, 2), 2, slice(3, 5), 5
 
 
 class Controller(Protocol):
-    """Chooses actions for n environments at once; a trained policy has the same form."""
+    """A controller of n environments at once; a trained policy has the same interface."""
 
     def reset(self, n: int) -> None:
-        """Forget the past and get ready for n environments."""
+        """Clear the internal state and prepare for n environments."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return actions, shape (n, action size), for observations, shape (n, observation size)."""
 
 
 def _shape_of(action_size: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the action of an environment: (N, A), if it has several agents."""
+    """Return the shape of an environment's action, (A,) or, for several agents, (N, A)."""
     return action_size if isinstance(action_size, tuple) else (action_size,)
 
 
 class ZeroController:
-    """Does nothing."""
+    """The zero action."""
 
     def __init__(self, action_size: int | tuple[int, ...] = 3) -> None:
         self._shape = _shape_of(action_size)
 
     def reset(self, n: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return zeros."""
@@ -46,18 +46,18 @@ class ZeroController:
 
 
 class RandomController:
-    """Draws every action uniformly from [-1, 1]."""
+    """Actions sampled uniformly from [-1, 1]."""
 
     def __init__(self, action_size: int | tuple[int, ...] = 3, seed: int = 0) -> None:
         self._shape, self._seed = _shape_of(action_size), seed
         self._generator = np.random.default_rng(seed)
 
     def reseed(self, part: int) -> None:
-        """Draw from the stream of a part of an evaluation."""
+        """Switch to the random stream of one part of an evaluation."""
         self._generator = np.random.default_rng((self._seed, part))
 
     def reset(self, n: int) -> None:
-        """Nothing to forget: the generator goes on."""
+        """Do nothing: the generator is not reset."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return random actions."""
@@ -69,20 +69,21 @@ class RandomController:
 class PDController:
     """Proportional-derivative feedback on position and angle.
 
-    The body is moved as (error of the position) * gain - velocity * damping, in x and y, and turned likewise.
-    The gains assume one action per T, constant in between, and to the default scales of force and torque.
+    The force is position_gain * (position error) - velocity_gain * velocity + bias in x and y; the torque follows from
+    angle and angular velocity in the same way, without a bias. The gains assume one action per T, held constant, and
+    the default scales of force and torque.
 
     Attributes
     ----------
     position_gain, velocity_gain : (x, y)
     angle_gain, spin_gain : float
     goal : (x, y) or None
-        Where the body should be, in the coordinates of the observation. None: the first two observations are
-        already the way to go.
+        Target position in the coordinates of the observation. With None, the first two observations are taken as the
+        position error.
     goal_angle : float
-        Which way its major axis should point; an ellipse is the same after half a turn.
+        Target angle of the major axis, modulo pi.
     bias : (x, y)
-        Constant action, against a steady drag.
+        Constant force command that balances a steady drag.
     """
 
     position_gain: tuple[float, float]
@@ -94,10 +95,10 @@ class PDController:
     bias: tuple[float, float] = (0.0, 0.0)
 
     def reset(self, n: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
-        """Return clipped feedback."""
+        """Return the feedback, clipped."""
         position = np.asarray(observations)[:, _POSITION]
         error = position if self.goal is None else np.asarray(self.goal) - position
         push = (
@@ -114,12 +115,12 @@ class PDController:
 
 @dataclass(frozen=True)
 class ConstantController:
-    """Always the same action."""
+    """A constant action."""
 
     action: tuple[float, ...]
 
     def reset(self, n: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return the action."""
@@ -128,14 +129,14 @@ class ConstantController:
 
 @dataclass
 class HarmonicController:
-    """Open loop: each number of the action is a sine of the time.
+    """Open-loop control in which each action component is a sine of time.
 
     Attributes
     ----------
     amplitude : tuple of float
-        Of each number of the action.
+        Amplitude of each action component.
     period : float
-        In actions.
+        Period, in actions.
     """
 
     amplitude: tuple[float, ...]
@@ -143,11 +144,11 @@ class HarmonicController:
     _actions: int = field(default=0, init=False, repr=False)
 
     def reset(self, n: int) -> None:
-        """Begin the first period."""
+        """Restart at phase zero."""
         self._actions = 0
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
-        """Return the action of this moment, the mean of the sine over it."""
+        """Return the next action, the sine at the middle of the action's interval."""
         self._actions += 1
         phase = 2.0 * np.pi * (self._actions - 0.5) / self.period
         action = np.array(self.amplitude) * np.sin(phase)
@@ -156,16 +157,16 @@ class HarmonicController:
 
 @dataclass
 class FeedbackController:
-    """Proportional feedback of differences of two observations, with a delay.
+    """Delayed proportional feedback of the difference of two observations.
 
     Attributes
     ----------
     gain : tuple of float
-        Of each number of the action.
+        Gain of each action component.
     plus, minus : int
-        Numbers of the observations whose difference is fed back.
+        Indices of the two observations; the difference plus - minus is fed back.
     delay : int
-        In actions.
+        Delay, in actions.
     """
 
     gain: tuple[float, ...]
@@ -175,7 +176,7 @@ class FeedbackController:
     _past: list[npt.NDArray[np.floating]] = field(default_factory=list, init=False, repr=False)
 
     def reset(self, n: int) -> None:
-        """Forget the past; nothing is done until the delay has passed."""
+        """Clear the past; actions are zero until the delay has passed."""
         self._past = [np.zeros(n)] * self.delay
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
@@ -192,10 +193,10 @@ class LinearController:
     Attributes
     ----------
     observed : tuple of int
-        Numbers of the observations that are fed back.
+        Indices of the k observations that are fed back.
     gains : (k,) or (n, k)
-        Of each of them, for all environments or for each of n, onto the first number of the action; the others are
-        zero.
+        Gain of each observation on the first action component, for all environments or for each of n environments;
+        the other components are zero.
     action_size : int
     """
 
@@ -204,7 +205,7 @@ class LinearController:
     action_size: int = 1
 
     def reset(self, n: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no state."""
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
         """Return the feedback, clipped."""
@@ -216,16 +217,16 @@ class LinearController:
 
 @dataclass
 class AveragedPDController:
-    """Proportional-derivative feedback that takes each number of the action from the mean of some observations.
+    """Proportional-derivative feedback of each action component on the mean of some observations.
 
-    The action is -(gain e + damping (e - e before)), e being the mean.
+    The action is -(gain e + damping (e - e_before)), where e is the mean now and e_before that of the action before.
 
     Attributes
     ----------
     observations : (m, k) int
-        Numbers of the observations that each number of the action is the feedback of.
+        Indices of the k observations averaged for each of the m action components.
     gain, damping : float
-        The second for the change in an action.
+        Gains of the mean and of its change since the action before.
     """
 
     observations: npt.NDArray[np.int64]
@@ -234,7 +235,7 @@ class AveragedPDController:
     _before: npt.NDArray[np.floating] | None = field(default=None, init=False, repr=False)
 
     def reset(self, n: int) -> None:
-        """Forget the past."""
+        """Clear the past."""
         self._before = None
 
     def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
@@ -247,17 +248,18 @@ class AveragedPDController:
 
 
 def above_heaters(component: int, rows: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return the numbers of the observations of flowsim/RayleighBenard-v0 above each of its ten heaters.
+    """Return the indices of the observations of flowsim/RayleighBenard-v0 above each of its ten heaters.
 
-    ``component`` is 0 for u, 1 for v, 2 for the temperature; rows count from below.
+    ``component`` is 0 for u, 1 for v and 2 for the temperature; rows are counted from below.
     """
     numbers = np.arange(720).reshape(3, 10, 3, 8)
     return numbers[component][:, :, list(rows)].reshape(10, -1)
 
 
 PD = {
-    # Close behind the cylinder and across the stream: the low pressure there holds A, and a slender body in a wake
-    # turns across the stream anyway. Found by trial, aided by a random search over the gains (preset sketch).
+    # The goal is close behind the cylinder, with the major axis across the stream: the low pressure there holds A, and
+    # a slender body in a wake turns across the stream by itself. Tuned by hand and with a random search over the gains
+    # (preset sketch).
     "flowsim/DCylinderWake-v0": PDController(
         position_gain=(0.85, 0.3),
         velocity_gain=(0.95, 1.5),
@@ -296,12 +298,12 @@ NAMED: dict[str, dict[str, Controller]] = {
         "feedback": FeedbackController((8.0,), plus=2, minus=0),
     },
     "flowsim/PitchingFoil-v0": {
-        # of the deviation of the lift, the one before, angle, angular velocity: proportional and derivative feedback
-        # of the lift that lets the angle return, from a cross-entropy search (benchmarks/learning/pitching_foil.py)
+        # gains of the lift deviation now and one action before, of angle and angular velocity: PD feedback of the lift
+        # with a restoring term for the angle, from a cross-entropy search (benchmarks/learning/pitching_foil.py)
         "linear_feedback": LinearController((0, 3, 1, 2), (0.5, -0.42, -0.49, -0.64)),
     },
     "flowsim/BackwardStep-v0": {
-        # of velocities ahead of the slot, now and an action before, from a cross-entropy search
+        # gains of velocities ahead of the slot, now and one action before, from a cross-entropy search
         # (benchmarks/learning/backward_step.py)
         "linear_feedback": LinearController(
             (0, 3, 6, 9, 19, 22, 25, 28), (1.0, -29.1, 10.7, 9.5, -11.1, -9.3, 2.7, -2.3)
@@ -309,8 +311,8 @@ NAMED: dict[str, dict[str, Controller]] = {
     },
     "flowsim/OpenCavity-v0": {
         "blowing": ConstantController((1.0,)),
-        # of the velocity along y at four points of the shear layer, now and an action before, from a cross-entropy
-        # search (benchmarks/learning/open_cavity.py)
+        # gains of the vertical velocity at four points of the shear layer, now and one action before, from a
+        # cross-entropy search (benchmarks/learning/open_cavity.py)
         "linear_feedback": LinearController(
             (1, 3, 5, 7, 10, 12, 14, 16), (-36.7, -4.7, -0.0, -0.4, -53.7, -0.1, -5.6, -1.1)
         ),
@@ -319,7 +321,7 @@ NAMED: dict[str, dict[str, Controller]] = {
         "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=5.0, damping=-5.0),
     },
 }
-"""What the field compares with in each task, by name."""
+"""The usual baselines of each task, by name."""
 
 READS: dict[tuple[str, str], dict[str, Collection[Any]]] = {
     ("flowsim/SquareJets-v0", "opposition"): {"sensors": ("base",), "base_pressures": (64,)},
@@ -327,7 +329,7 @@ READS: dict[tuple[str, str], dict[str, Collection[Any]]] = {
     ("flowsim/BackwardStep-v0", "linear_feedback"): {"past": range(2, 51), "sensors": ("both",)},
     ("flowsim/OpenCavity-v0", "linear_feedback"): {"past": range(2, 51), "sensors": ("both",)},
 }
-"""Options of a task, and their values, with which the observations are those that a baseline was made for."""
+"""Option values for which the observations of a task match those that a baseline expects."""
 
 
 def baselines(
@@ -336,9 +338,9 @@ def baselines(
     seed: int = 0,
     env_options: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Controller]:
-    """Return the baselines of an environment by name: "zero" and "random" of any, and what a task ships.
+    """Return the baselines of an environment by name: "zero", "random", and those defined for the task.
 
-    Feedback of certain sensors is left out where ``env_options`` name others (:data:`READS`).
+    A feedback controller is left out if ``env_options`` select sensors that it was not made for (:data:`READS`).
     """
     controllers: dict[str, Controller] = {
         "zero": ZeroController(action_size),

@@ -1,4 +1,4 @@
-"""Speed of the flow tasks: actions per second, and what each sweep of the solver takes of them."""
+"""Speed of the flow tasks: actions per second, and the share of each sweep of the solver in the time."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ ONLY_FULL = {
 }
 AGENTS = 24
 EFFORT = 0.1
-"""Standard deviation of the random actions, of their range [-1, 1]."""
+"""Standard deviation of the random actions, whose range is [-1, 1]."""
 
 
 def bench_tasks(
     say: Callable[[str], None], *, full: bool = False, seconds: float = 8.0
 ) -> list[dict[str, Any]]:
-    """Measure batches of 24 agents with small random actions, as one process of a run takes them.
+    """Measure batches of 24 agents with small random actions, as in one process of a run.
 
     Parameters
     ----------
     say
-        Told what is measured, before each row.
+        Called with a description of what is measured, before each row.
     full
-        The fine ones, too.
+        Whether to measure all tasks; by default those in ``ONLY_FULL`` are left out.
     seconds
-        Time spent on each row, at least; a row is no fewer than three actions of all agents.
+        Minimum time spent on each row; a row takes at least three actions of all agents.
 
     Returns
     -------
     list of dict
-        ``task``, ``threads``, ``actions_per_second`` of all agents together, episodes' starts included,
+        ``task``, ``threads``, ``actions_per_second`` of all agents together, including the starts of episodes,
         ``steps_per_action`` of the solver (median), ``cells_per_second``, and ``stages``, the share of each sweep in
-        the time (``other`` is Python, the starts and the sensors).
+        the time (``other`` is Python, the starts of episodes and the sensors).
     """
     tasks = {name: task for name, task in TASKS.items() if full or name not in ONLY_FULL}
     rows = []
@@ -79,7 +79,7 @@ def bench_tasks(
 def _measure(env: Any, seconds: float) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     env.reset(seed=0)
-    env.step(np.zeros(env.action_space.shape, np.float32))  # compiles what is not yet
+    env.step(np.zeros(env.action_space.shape, np.float32))  # compiles what is not compiled yet
     spent: dict[str, float] = {}
     steps: list[Any] = []
     actions, begin = 0, time.perf_counter()
@@ -104,7 +104,7 @@ def _measure(env: Any, seconds: float) -> dict[str, Any]:
 
 
 def printed(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as a person reads it."""
+    """Return a row formatted for printing."""
     stages = sorted(row["stages"].items(), key=lambda stage: -stage[1])
     return {
         "task": row["task"],

@@ -1,4 +1,4 @@
-"""How far flows are from a steady one, as a kinetic energy."""
+"""Kinetic energy of the deviation of flows from a steady flow."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flowsim.grid import GHOSTS
 
 
 class DeviationEnergy:
-    """The kinetic energy of the deviation of a batch of flows from the steady flow, over a part of the box.
+    """Kinetic energy of the deviation of a batch of flows from the steady flow, over a part of the box.
 
     Parameters
     ----------
     simulation : Simulation
     x, y : (float, float)
-        From where to where the energy is taken; the faces of cells that lie within.
+        Limits of the region over which the energy is summed (the faces of cells within it).
     steady : int
-        The number of the flow that is steady now.
+        Index of the flow of the batch that is steady now.
     """
 
     def __init__(
@@ -45,6 +45,6 @@ class DeviationEnergy:
         batch, cell = self._simulation.batch, self._simulation.grid.h**2
         total = np.zeros(batch)
         for now, steady in zip(self._velocity(), self._steady, strict=True):
-            for b in range(batch):  # sums of single flows and of a batch are the same to the bit
+            for b in range(batch):  # one by one: sums are bitwise equal for any batch size
                 total[b] += 0.5 * cell * np.sum((now[b] - steady) ** 2)
         return total

@@ -1,8 +1,7 @@
-"""Tasks of less drag at a price: what the flow costs with and without control, in power.
+"""Drag-reduction tasks, in which a controller minimises the total power of towing and actuation.
 
-The power that tows the bodies is drag times U, so with U = 1 its coefficient is C_D; that of the actuators is added
-to it, and the sum is what a controller has to lower. Coefficients are those of the frontal length D: C = 2 F / (rho
-U^2 D).
+The towing power is drag times U, so with U = 1 its coefficient is C_D. The power of the actuators is added to it.
+Coefficients refer to the frontal length D: C = 2 F / (rho U^2 D).
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from cases.options import FlowOptions
 
 
 class DragOptions(FlowOptions):
-    """Options of these tasks."""
+    """Options of drag-reduction tasks."""
 
     reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
     cfl: float | None = Field(
         0.55, gt=0.0, le=1.0, description="None: 0.5 with ab2, 0.1 with euler"
     )
     drag_reference: float = Field(
-        description="C_D, of all bodies together, from which the reward counts: that of the flow without control"
+        description="reference C_D of all bodies in the reward: that of the flow without control"
     )
     power_weight: float = Field(
-        1.0, ge=0.0, description="weight of the actuators' power in the reward; 1 is its price"
+        1.0, ge=0.0, description="weight of the actuators' power in the reward; 1 for the net power"
     )
     lift_weight: float = Field(
         0.0, ge=0.0, description="weight of |C_L| of an action in the reward"
@@ -41,11 +40,11 @@ DragOptionsT = TypeVar("DragOptionsT", bound=DragOptions)
 
 
 class DragTask(FlowTask[DragOptionsT]):
-    """A task whose reward is the power saved, of towing and of the actuators together."""
+    """A task whose reward is the reduction of the total power of towing and actuation."""
 
     @abstractmethod
     def actuation_power(self) -> FloatArray:
-        """Return the coefficient of the power that the actuators took in the last action, (B,), never negative."""
+        """Return the non-negative coefficient of the actuators' power in the last action, shape (B,)."""
 
     def coefficients(self) -> tuple[FloatArray, FloatArray]:
         """Return C_D and C_L of all bodies together, averaged over the last action."""
@@ -53,7 +52,7 @@ class DragTask(FlowTask[DragOptionsT]):
         return 2.0 * loads["drag"].sum(axis=1), 2.0 * loads["lift"].sum(axis=1)
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return the power saved against the flow without control, less a share of the lift."""
+        """Return the power saved relative to the flow without control, minus the weighted lift."""
         options = self.options
         drag, lift = self.coefficients()
         cost = drag + options.power_weight * self.actuation_power()
@@ -67,10 +66,10 @@ class DragTask(FlowTask[DragOptionsT]):
 
 
 class SpinTask(DragTask[DragOptionsT]):
-    """A task whose actuators are bodies that spin."""
+    """A task whose actuators are rotating bodies."""
 
     def actuation_power(self) -> FloatArray:
-        """Return what turns the bodies, each where it takes power: one that the flow turns gives nothing back."""
+        """Return the power that turns the bodies; a body that the flow turns counts as zero, not as a gain."""
         loads: dict[str, Any] = self.loads.averages()
-        turning = loads["power"] - loads["drag"]  # the rest tows held bodies through the stream
+        turning = loads["power"] - loads["drag"]  # the rest is the towing power
         return np.asarray(2.0 * np.maximum(turning, 0.0).sum(axis=1))

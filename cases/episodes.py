@@ -1,4 +1,4 @@
-"""Episodes of a flow task in a batch of simulations: starts, actions, ends, information, pictures."""
+"""Episodes of a flow task in a batch of simulations: starts, actions, ends, infos and images."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Info = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one action led to; all arrays have shape (B,), but for `rewards`, (B, N), of each agent.
+    """Result of one action; all arrays have shape (B,) except `rewards`, which has shape (B, N) for N agents.
 
-    `reward` is their mean. An episode ends for all agents together.
+    `reward` is the mean over the agents. An episode ends for all agents together.
     """
 
     rewards: FloatArray
@@ -32,12 +32,12 @@ class Outcome:
 
 
 class Episodes:
-    """Episodes of one task in a batch of simulations: starts, actions, ends, information and pictures.
+    """Episodes of one task in a batch of simulations: starts, actions, ends, infos and images.
 
     Attributes
     ----------
     watch : callable or None
-        Called with the simulation after every solver step, for films; it must not change anything.
+        Called with the simulation after every solver step, for videos; it must not change anything.
     """
 
     def __init__(self, task: FlowTask[Any]) -> None:
@@ -55,7 +55,7 @@ class Episodes:
         self.start_time = np.zeros(batch)
 
     def start(self, generators: Generators) -> None:
-        """Begin new episodes, all at once, in the simulations of these numbers, each from its own generator."""
+        """Start new episodes in the simulations with these indices, each from its own generator."""
         if not generators:
             return
         which = np.zeros(self.task.batch, dtype=np.bool_)
@@ -67,10 +67,10 @@ class Episodes:
         self.rewards[which] = self.applied[which] = 0.0
 
     def play(self, actions: npt.ArrayLike, active: BoolArray | None = None) -> Outcome:
-        """Hold the actions, (B, m) or (B, N, m) for several agents, for one action time, or until an episode ends.
+        """Apply actions, shape (B, m) or (B, N, m) for several agents, for one action time or until an episode ends.
 
-        Simulations that are not `active`, shape (B,), stand still, and their outcome means nothing: each has to be
-        started next.
+        Simulations that are not `active`, shape (B,), are not advanced; their outcome is meaningless, and they have to
+        be started before they are used again.
         """
         task, options = self.task, self.task.options
         simulation = task.simulation
@@ -103,7 +103,7 @@ class Episodes:
         space, values = self.task.action_space, np.asarray(actions)
         wanted = (*self.applied.shape[:-1], *(space.shape or ()))
         if values.shape != wanted:
-            raise ValueError(f"actions have the shape {values.shape}, but must have {wanted}")
+            raise ValueError(f"actions have shape {values.shape}, but must have {wanted}")
         if isinstance(space, Discrete):
             if not np.isin(values, np.arange(space.n)).all():
                 raise ValueError(
@@ -115,7 +115,7 @@ class Episodes:
         return values
 
     def observations(self) -> npt.NDArray[np.float32]:
-        """Return finite observations within their space, even of diverged simulations.
+        """Return the observations, finite and within their space even if a simulation diverged.
 
         Shape (B, n), or (B, N, n) for several agents.
         """
@@ -126,7 +126,7 @@ class Episodes:
         return seen if self._many else seen[:, 0]
 
     def infos(self) -> list[Info]:
-        """Return the information of every simulation as documented in `FlowEnv`."""
+        """Return the `info` of every simulation, as documented in `FlowEnv`."""
         simulation = self.task.simulation
         arrays = {**self.loads.averages(), **self.task.info()}
         measures = self.task.measures()
@@ -149,7 +149,7 @@ class Episodes:
         ]
 
     def caption(self, index: int) -> Caption:
-        """Return the numbers written into a picture of simulation `index`."""
+        """Return the numbers written into an image of simulation `index`."""
         return Caption(
             time=float(self.task.simulation.time[index] - self.start_time[index]),
             episode_return=float(self.returns[index]),
@@ -158,11 +158,11 @@ class Episodes:
         )
 
     def picture(self, index: int) -> npt.NDArray[np.uint8]:
-        """Return a picture of simulation `index`, shape (height, width, 3)."""
+        """Return an image of simulation `index`, shape (height, width, 3)."""
         return np.asarray(draw_panel(self.task.scene(index), self.caption(index)))
 
     def get_state(self, index: int) -> dict[str, Any]:
-        """Return a copy of everything that the future of simulation `index` depends on."""
+        """Return a copy of the complete state of simulation `index` and its episode."""
         return {
             "simulation": self.task.simulation.get_state(index),
             "memory": {name: array[index].copy() for name, array in self.task.memory.items()},
@@ -176,7 +176,7 @@ class Episodes:
         }
 
     def set_state(self, index: int, state: dict[str, Any]) -> None:
-        """Restore what `get_state` returned, to the bit."""
+        """Restore a state returned by `get_state`, bit for bit."""
         self.task.simulation.set_state(index, state["simulation"])
         for name, value in state["memory"].items():
             self.task.memory[name][index] = value

@@ -1,7 +1,7 @@
 """Gymnasium environments over batched flow simulations.
 
-`FlowVectorEnv` is a batch of simulations that step together, `FlowEnv` a batch of one; both only keep the
-Gymnasium conventions and leave the episodes to `Episodes`, and the task to a `FlowTask`.
+`FlowVectorEnv` is a batch of simulations that step together, and `FlowEnv` a batch of one. Both implement the
+Gymnasium API; `Episodes` handles the episodes, and a `FlowTask` defines the task.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make_task(
 
 
 def check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
-    """Refuse a mode that an environment does not have."""
+    """Raise if an environment does not have the render mode."""
     if render_mode is not None and render_mode not in allowed:
         raise ValueError(
             f"render_mode is {render_mode!r}, but must be None or one of {', '.join(allowed)}"
@@ -53,7 +53,7 @@ def _autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:
 
 
 def joint_space(space: spaces.Space[Any], agents: int) -> spaces.Space[Any]:
-    """Return the space of N agents as one: boxes and choices stand one after the other."""
+    """Return the joint space of N agents, the concatenation of their spaces."""
     if agents == 1:
         return space
     if isinstance(space, spaces.Discrete):
@@ -64,32 +64,32 @@ def joint_space(space: spaces.Space[Any], agents: int) -> spaces.Space[Any]:
 
 
 def _of_each(task: FlowTask[Any], actions: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return actions (B, ...) of the joint space with an axis of agents, if there are several."""
+    """Return actions of the joint space, shape (B, ...), with an axis of agents if there are several."""
     values = np.asarray(actions)
     if task.agents == 1 or values.ndim != 2 or values.shape[1] % task.agents:
-        return values  # whose shape is wrong is told by the episodes
+        return values  # `Episodes` raises if the shape is wrong
     return values.reshape(len(values), task.agents, *([-1] if task.action_space.shape else []))
 
 
 def _seen(episodes: Episodes) -> npt.NDArray[np.float32]:
-    """Return the observations of the joint space, shape (B, n)."""
+    """Return the observations in the joint space, shape (B, n)."""
     return episodes.observations().reshape(episodes.task.batch, -1)
 
 
 def saved_generator(generator: np.random.Generator) -> Info:
-    """Return what a generator goes on from, and the seed that it was made with (it says what episodes are for)."""
+    """Return the state of a generator and its seed, which determines the purpose of its episodes."""
     return {"generator": generator.bit_generator.state, "seed": seed_of(generator)}
 
 
 def restored_generator(state: Info) -> np.random.Generator:
-    """Return the generator that was saved."""
+    """Return the generator restored from `saved_generator`."""
     generator = seeding.np_random(state.get("seed", 0))[0]
     generator.bit_generator.state = state["generator"]
     return generator
 
 
 class Portable:
-    """Copies and pickles of an environment: options and state travel, and the simulation is built again from them."""
+    """Mixin for copying and pickling: stores options and state, and rebuilds the simulation from them."""
 
     episodes: Episodes
     task: FlowTask[Any]
@@ -116,26 +116,26 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
     """A task in one flow, as a Gymnasium environment.
 
     `info` contains `time` (since the start of the episode), `applied_action` (the commands after clipping to [-1, 1]),
-    `solver_steps` in this action, `diverged`, averages over the action for every body (the order is the task's),
-    `drag`, `lift`, `torque` and `power` (see `Loads`), what the task adds (`FlowTask.info`), and in `measures` what an
-    evaluation reports beside the return (`FlowTask.measures`).
+    `solver_steps` of this action, `diverged`, the averages `drag`, `lift`, `torque` and `power` over the action for
+    each body in the task's order (see `Loads`), the entries of `FlowTask.info`, and in `measures` the quantities that
+    an evaluation reports in addition to the return (`FlowTask.measures`).
 
-    Where several bodies are agents, their observations and actions stand one after the other, the reward is the mean,
-    and `info["rewards"]` has that of each; `FlowParallelEnv` keeps them apart.
+    If there are several agents, their observations and actions are concatenated, the reward is the mean, and
+    `info["rewards"]` contains the reward of each agent; `FlowParallelEnv` keeps the agents separate.
 
     Parameters
     ----------
     preset : str, optional
-        Name of a shipped preset whose `env_options` are the base of `options`; `quick` unless given.
+        Name of a shipped preset whose `env_options` are the base of `options`; `quick` by default.
     render_mode : {"rgb_array", "human"}, optional
-        "human" shows every action in a window, where there is a display.
+        "human" shows every action in a window, if there is a display.
     **options
         The task's options.
 
     Raises
     ------
     TypeError, ValueError
-        If an option is unknown, or out of range.
+        If an option is unknown or out of range.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 10}  # noqa: RUF012
@@ -156,7 +156,7 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
     def reset(
         self, *, seed: int | None = None, options: Info | None = None
     ) -> tuple[npt.NDArray[np.float32], Info]:
-        """Begin an episode whose start follows from the seed (or from the generator, without one); no options."""
+        """Start an episode, sampled with the seed or, without one, from the current generator; there are no options."""
         super().reset(seed=seed)
         self.episodes.start({0: self.np_random})
         self._over = False
@@ -166,7 +166,7 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
     def step(
         self, action: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], float, bool, bool, Info]:
-        """Hold an action for one action time."""
+        """Apply an action for one action time."""
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset() before step()")
         outcome = self.episodes.play(_of_each(self.task, np.asarray(action)[None]))
@@ -183,7 +183,7 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
         )
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return a picture in the mode "rgb_array"; in the mode "human", bring the window up to date."""
+        """Return an image in the mode "rgb_array"; update the window in the mode "human"."""
         if self.render_mode == "rgb_array":
             return self.episodes.picture(0)
         self._show()
@@ -202,12 +202,12 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
             self._window = None
 
     def get_state(self) -> dict[str, Any]:
-        """Return a copy of the state, random generator included, in nested dictionaries."""
+        """Return a copy of the state, including the random generator, as nested dictionaries."""
         generator = saved_generator(self.np_random)
         return {**self.episodes.get_state(0), **generator, "over": self._over}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_state` of an environment with the same options returned; goes on to the bit."""
+        """Restore a state returned by `get_state` of an environment with the same options; continue bit for bit."""
         self.episodes.set_state(0, state)
         self.np_random = restored_generator(state)
         self._over = state["over"]
@@ -218,29 +218,29 @@ class FlowVectorEnv(
 ):
     """A task in a batch of flows, all in one `Simulation`, as a Gymnasium vector environment.
 
-    Equals `num_envs` single environments (`FlowEnv`) that are reset with the same seeds, to the bit with one
-    thread (more threads cut the sums of a lone simulation in other places).
+    Results are bitwise equal to those of `num_envs` single environments (`FlowEnv`) reset with the same seeds if there
+    is one thread. More threads split the sums of a single simulation differently.
 
     Parameters
     ----------
     num_envs : int
         Number of environments.
     autoreset_mode : gymnasium.vector.AutoresetMode or its value
-        When an environment whose episode ended begins the next one. `NEXT_STEP`, Gymnasium's own default: in the
-        next step, which ignores its action and has reward 0. `SAME_STEP`: at once; the observation returned is that
-        of the new start, and the last one of the old episode is `info["final_obs"]` with `info["final_info"]`.
-        `DISABLED`: when `reset` is called for it.
+        When an environment starts a new episode after one has ended. `NEXT_STEP`, Gymnasium's default: on the next
+        step, which ignores its action and has reward 0. `SAME_STEP`: immediately; the observation returned is the
+        first of the new episode, and the last one of the old episode is in `info["final_obs"]`, with
+        `info["final_info"]`. `DISABLED`: when `reset` is called for it.
     preset, render_mode, **options
         As in `FlowEnv`; a batch renders "rgb_array" only.
 
     Attributes
     ----------
     resting : bool array, shape (num_envs,)
-        Set it when an environment is no longer needed: it stands still at no cost, has reward 0 and does not
-        end, until it is reset.
+        Set an entry when the environment is no longer needed: until its reset it is not advanced, costs nothing, has
+        reward 0 and does not end.
     held_out_states : int
-        In how many states the first episodes of seeds for validation, and for tests, can begin: the one whose number
-        is the seed modulo this. 0 where every episode draws its own.
+        Number of initial states for validation seeds, and for test seeds. The first episode of such a seed starts from
+        the state with the index seed modulo this number. 0 if every episode samples its state.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012
@@ -265,7 +265,7 @@ class FlowVectorEnv(
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.num_envs = num_envs
-        # longest episode, for the defaults of a learner
+        # maximum episode length, from which a learner derives defaults
         self.episode_steps = self.task.options.episode_actions
         self.held_out_states = self.task.held_out_states
         self.single_observation_space = joint_space(self.task.observation_space, self.task.agents)
@@ -283,14 +283,14 @@ class FlowVectorEnv(
         seed: int | Sequence[int | None] | None = None,
         options: Info | None = None,
     ) -> tuple[npt.NDArray[np.float32], Info]:
-        """Begin an episode everywhere, or only where `options["reset_mask"]` is true.
+        """Start episodes in all environments, or only where `options["reset_mask"]` is true.
 
         Parameters
         ----------
         seed : int, list or None
-            An integer s stands for s, s + 1, ...; None goes on with the generators there are.
+            An integer s stands for s, s + 1, ...; with None the current generators continue.
         options : dict, optional
-            `reset_mask`, a boolean array of shape (num_envs,); others are ignored, as Gymnasium's own do.
+            `reset_mask`, a boolean array of shape (num_envs,); others are ignored, as in Gymnasium's own environments.
         """
         mask = self._reset_mask(options)
         seeds: Sequence[int | None]
@@ -320,7 +320,7 @@ class FlowVectorEnv(
         return mask
 
     def _start(self, which: BoolArray, seeds: Sequence[int | None] | None = None) -> None:
-        """Begin episodes in the environments of a mask, all at once; those with a seed get a new generator."""
+        """Start episodes in the environments selected by a mask; those with a seed get a new generator."""
         generators = {}
         for index in np.flatnonzero(which).tolist():
             generator, seed = self._generators[index], seeds[index] if seeds is not None else None
@@ -333,7 +333,7 @@ class FlowVectorEnv(
     def step(
         self, actions: npt.ArrayLike
     ) -> tuple[npt.NDArray[np.float32], FloatArray, BoolArray, BoolArray, Info]:
-        """Hold the actions, of all environments, for one action time each."""
+        """Apply the actions of all environments for one action time."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         if (
@@ -372,13 +372,13 @@ class FlowVectorEnv(
         return observations, rewards, terminated, truncated, infos
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
-        """Return one picture per environment in the mode "rgb_array"."""
+        """Return one image per environment in the mode "rgb_array"."""
         if self.render_mode is None:
             return None
         return tuple(self.episodes.picture(index) for index in range(self.num_envs))
 
     def get_state(self) -> list[dict[str, Any]]:
-        """Return a copy of the state of every environment, random generators included."""
+        """Return a copy of the state of every environment, including the random generators."""
         if None in self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before get_state()")
         return [
@@ -392,7 +392,7 @@ class FlowVectorEnv(
         ]
 
     def set_state(self, states: Sequence[dict[str, Any]]) -> None:
-        """Restore what `get_state` returned; goes on to the bit."""
+        """Restore states returned by `get_state`; continue bit for bit."""
         if len(states) != self.num_envs:
             raise ValueError(f"there are {len(states)} states, but there must be {self.num_envs}")
         for index, state in enumerate(states):

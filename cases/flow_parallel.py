@@ -17,33 +17,33 @@ from flowsim import Simulation
 from flowsim.render.fields import Picture
 
 FRAMES_PER_ACTION = 5
-"""Pictures of an action in the mode "rgb_array_list"."""
+"""Images per action in the mode "rgb_array_list"."""
 ACTIONS_A_SECOND = 5
-"""How fast a film goes."""
+"""Speed of a video."""
 
 Observations = dict[str, npt.NDArray[np.float32]]
 Infos = dict[str, dict[str, Any]]
 
 
 class FlowParallelEnv(Portable):
-    """A flow whose several agents act at once; each observes, acts and is rewarded for itself.
+    """A flow with several agents that act simultaneously; each has its own observation, action and reward.
 
-    Agents are named after the task, `swimmer_0` and so on; an episode ends for all of them together. The information
-    of an agent contains `time`, `solver_steps`, `diverged`, what its body feels (see `Loads`), and what the task adds.
+    Agents are named after the task, `swimmer_0` and so on; an episode ends for all of them together. The `info` of an
+    agent contains `time`, `solver_steps`, `diverged`, the loads on its body (see `Loads`), and what the task adds.
 
     Parameters
     ----------
     preset : str, optional
         Name of a shipped preset whose `env_options` are the base of `options`.
     render_mode : {"rgb_array", "rgb_array_list"}, optional
-        The second gives all pictures since it was last asked, five of an action.
+        With "rgb_array_list", `render` returns all images since its last call, five per action.
     **options
         The task's options.
 
     Raises
     ------
     TypeError, ValueError
-        If an option is unknown, or out of range.
+        If an option is unknown or out of range.
     """
 
     metadata: ClassVar[dict[str, Any]] = {
@@ -52,7 +52,7 @@ class FlowParallelEnv(Portable):
     }
     task_class: ClassVar[type[FlowTask[Any]]]
     vector_class: ClassVar[type[FlowVectorEnv]]
-    """The same in a batch of flows."""
+    """Class of the same task in a batch of flows."""
 
     def __init__(
         self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
@@ -72,7 +72,7 @@ class FlowParallelEnv(Portable):
 
     @property
     def unwrapped(self) -> Self:
-        """The environment itself: there is no wrapper around it."""
+        """The environment itself, since it is not wrapped."""
         return self
 
     @property
@@ -82,26 +82,26 @@ class FlowParallelEnv(Portable):
 
     @property
     def num_agents(self) -> int:
-        """Agents whose episode goes on."""
+        """Number of agents whose episode has not ended."""
         return len(self.agents)
 
     @property
     def max_num_agents(self) -> int:
-        """Agents at the start of an episode."""
+        """Number of agents at the start of an episode."""
         return len(self.possible_agents)
 
     def observation_space(self, agent: str) -> spaces.Box:
-        """Return what an agent observes."""
+        """Return the observation space of an agent."""
         return self.task.observation_space
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Return what an agent commands."""
+        """Return the action space of an agent."""
         return self.task.action_space
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, Infos]:
-        """Begin an episode whose start follows from the seed (or from the generator, without one); no options."""
+        """Start an episode, sampled with the seed or, without one, from the current generator; there are no options."""
         if seed is not None:
             self._generator = seeding.np_random(seed)[0]
         self.episodes.start({0: self._generator})
@@ -113,7 +113,7 @@ class FlowParallelEnv(Portable):
     def step(
         self, actions: dict[str, npt.ArrayLike]
     ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
-        """Hold the actions of all agents for one action time."""
+        """Apply the actions of all agents for one action time."""
         if not self.agents:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset() before step()")
         names = self.agents
@@ -146,7 +146,7 @@ class FlowParallelEnv(Portable):
         }
 
     def render(self) -> Picture | list[Picture] | None:
-        """Return a picture, or in the mode "rgb_array_list" those since the last call."""
+        """Return an image, or in the mode "rgb_array_list" all images since the last call."""
         if self.render_mode is None:
             return None
         if self.render_mode == "rgb_array":
@@ -159,7 +159,10 @@ class FlowParallelEnv(Portable):
             self._pictures.append(self.episodes.picture(0))
 
     def _watch(self) -> Any:
-        """Return what notes pictures at the steps nearest to equal times; the last is that of the action's end."""
+        """Return a callback that stores images at the steps nearest to evenly spaced times within an action.
+
+        The last image of an action is stored by `step`.
+        """
         begun, noted, span = float(self.simulation.time[0]), 0, self.options.action_time
 
         def look(sim: Simulation) -> None:
@@ -172,4 +175,4 @@ class FlowParallelEnv(Portable):
         return look
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing, since there is nothing to close."""

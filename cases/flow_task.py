@@ -1,4 +1,4 @@
-"""What a task in a flow has to say about itself; everything else is in `flow_env`."""
+"""Base class of flow tasks. A subclass defines what is specific to its task; everything else is in `flow_env`."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from flowsim.render.fields import Outline, Scene, outline
 from flowsim.render.units import DIAMETERS, Units
 
 Generators = Mapping[int, np.random.Generator]
-"""The generators of some simulations of a batch, by their numbers."""
+"""Random generators of some simulations of a batch, by index."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """What a task is played in; grid, viscosity, numerics and backend are among its options.
+    """The flow of a task; grid, viscosity, numerics and backend are set by its options.
 
     Attributes
     ----------
     bodies : sequence of Body
     sides : Sides
-        An unbounded stream unless given.
+        Boundary conditions; an unbounded stream by default.
     stream : (float, float)
         Velocity of the undisturbed fluid, in U.
     gravity : (float, float)
     jets : sequence of Jet
-        Slots in the bodies' surfaces.
+        Slots in the surfaces of the bodies.
     temperature : Temperature, optional
     inflows : mapping
-        Profiles of the velocity by the name of their side, as :meth:`flowsim.Simulation.set_inflow` takes them.
+        Velocity profiles by side, as taken by :meth:`flowsim.Simulation.set_inflow`.
     """
 
     bodies: Sequence[Body] = ()
@@ -57,17 +57,17 @@ class Flow:
 
 
 class FlowTask(ABC, Generic[OptionsT]):
-    """A task in each flow of a batch: what acts, what is seen, what it is worth, where it begins and ends.
+    """A task in a batch of flows: actuators, sensors, reward, initial states and ends of episodes.
 
-    A subclass declares the flow, actuators and sensors, and computes the reward; the rest has defaults. It may keep
-    values per simulation (a target, say) in `memory`, as arrays with a leading batch axis: these are saved and
+    A subclass declares the flow, the actuators and the sensors, and computes the reward; the rest has defaults. It can
+    store values per simulation (such as a target) in `memory`, as arrays with a leading batch axis, which are saved and
     restored with an environment.
 
-    One agent decides for all actuators, unless several bodies are agents: then each of these acts and observes for
-    itself, and actions, observations and rewards have an axis of N agents after that of the batch.
+    One agent commands all actuators unless several bodies are agents. Then each of these acts and observes
+    separately, and actions, observations and rewards have an axis of N agents after the batch axis.
 
-    Every number of one simulation may depend on this simulation only, and not on the size of the batch, so that a
-    batch of B equals B single environments to the bit.
+    The values of one simulation must not depend on other simulations or on the batch size, so that a batch of B is
+    bitwise equal to B single environments.
 
     Parameters
     ----------
@@ -79,17 +79,17 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     options_class: ClassVar[type[Any]]
     folder: ClassVar[Path]
-    """Where the presets lie."""
+    """Folder of the presets."""
     failure_reward: ClassVar[float | None] = None
-    """Reward of the action in which an agent leaves its box or the simulation diverges; None: that of `reward`."""
+    """Reward of the action in which an agent leaves its box or the simulation diverges; None uses `reward`."""
     alive_box: ClassVar[tuple[float, float, float, float] | None] = None
-    """x0, x1, y0, y1 within which every body that is an agent must stay; checked after every solver step."""
+    """x0, x1, y0, y1 of the box that every agent body must stay in; checked after every solver step."""
     choices: ClassVar[Sequence[Sequence[float]] | None] = None
-    """Commands of each discrete action; None: the action is the commands, each from -1 to 1."""
+    """Commands of each discrete action; with None actions are continuous and equal the commands, each in [-1, 1]."""
     units: ClassVar[Units] = DIAMETERS
-    """What the units are called in pictures."""
+    """Names of the units in images."""
     agent_name: ClassVar[str] = "agent"
-    """What several agents are called, with a number behind it."""
+    """Name of the agents if there are several, followed by a number."""
 
     def __init__(self, options: OptionsT, batch: int) -> None:
         self.options = options
@@ -116,78 +116,78 @@ class FlowTask(ABC, Generic[OptionsT]):
             else spaces.Discrete(len(self.choices))
         )
 
-    # --- what a task says ------------------------------------------------------------------------------------------
+    # --- defined by a task -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def flow(self) -> Flow:
-        """Return the bodies and the sides of the box."""
+        """Return the flow: bodies, sides of the box, jets and so on."""
 
     @abstractmethod
     def actuators(self) -> Sequence[Actuator]:
-        """Return the parts of an action, in its order."""
+        """Return the actuators, in the order of the action components."""
 
     @abstractmethod
     def sensors(self) -> Sequence[Sensor]:
-        """Return the parts of an observation, in its order."""
+        """Return the sensors, in the order of the observation components."""
 
     @abstractmethod
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return what an action was worth, shape (B,), or (B, N) for several agents; called once per action.
+        """Return the reward of an action, shape (B,), or (B, N) for several agents; called once per action.
 
         Parameters
         ----------
         commands : (B, m), or (B, N, m) for several agents
-            As they were applied, after clipping.
+            Commands as applied, after clipping.
         """
 
     @property
     def agent_bodies(self) -> Sequence[int]:
-        """The bodies that are agents: none (a task of control), one, or several, each of which acts for itself."""
+        """Indices of the bodies that are agents: none (pure flow control), one, or several that act separately."""
         return ()
 
     @property
     def ending_contact(self) -> Contact:
-        """What ends an episode when a body of an agent touches it: the box, another body, or both."""
+        """Contact of an agent's body that ends the episode: with the box, with another body, or with both."""
         return Contact.NONE
 
     @property
     def stop(self) -> Callable[[Simulation], BoolArray] | None:
-        """What to ask after every solver step for the simulations whose episode ends; leaves the compiled loop."""
+        """Function called after every solver step to find which episodes end; the compiled loop returns for it."""
         return None
 
     @property
     def development(self) -> Development | None:
-        """How the flows come about that episodes start from; None: they start impulsively."""
+        """Development of the initial flows; with None episodes start impulsively."""
         return None
 
     def draw(self, generator: np.random.Generator) -> Any:
-        """Return all that is random about a start but the state of the flow; None if bodies stay where they are."""
+        """Sample the random part of an initial state, except for the flow; return None if bodies keep their places."""
         return None
 
     def place(self, index: int, drawn: Any) -> None:
-        """Put the bodies of simulation `index` where `draw` says; the flow then adapts to them."""
+        """Place the bodies of simulation `index` as sampled by `draw`; the flow then adapts to them."""
 
     def begin(self, which: BoolArray) -> None:
-        """Note in `memory` what later rewards compare with; called when everything is in its place."""
+        """Store reference values for later rewards in `memory`; called after all bodies have been placed."""
 
     def info(self) -> Mapping[str, npt.NDArray[Any]]:
-        """Return what else is logged in `info`, by its names; arrays with a leading batch axis."""
+        """Return additional entries of `info`, as arrays with a leading batch axis."""
         return {}
 
     @property
     def held_out_states(self) -> int:
-        """In how many states episodes for validation, and for tests, can begin; 0 where each draws its own."""
+        """Number of initial states for validation, and for tests; 0 if every episode samples its state."""
         return self._development.held_out_states if self._development is not None else 0
 
     def measures(self) -> Mapping[str, FloatArray]:
-        """Return what an evaluation reports beside the return, as it was in the last action, shape (B,) each.
+        """Return the values in the last action that an evaluation reports besides the return, each of shape (B,).
 
-        The last of them is what a film says of each episode, so it should be what the task is about.
+        Videos show the last of them for each episode, so it should be the main quantity of the task.
         """
         return {}
 
     def disturb(self, simulation: Simulation) -> None:
-        """Disturb the flow that is developed: push the fluid behind the first body upwards."""
+        """Disturb the developing flow: push the fluid behind the first body upwards."""
         assert self._development is not None
         x, y = simulation.grid.v_faces()
         x0, y0 = simulation.body_state.position[0, 0] + (1.0, 0.0)
@@ -196,7 +196,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         simulation.settle()
 
     def scene(self, index: int) -> Scene:
-        """Return what a picture of simulation `index` shows, with the vorticity; films show other quantities, too."""
+        """Return the content of an image of simulation `index`, with the vorticity as the quantity shown."""
         simulation = self.simulation
         arrows = (part.arrow(simulation, index) for part in self._actuators)
         grid = simulation.grid
@@ -210,25 +210,25 @@ class FlowTask(ABC, Generic[OptionsT]):
             units=self.units,
         )
 
-    # --- what follows from it --------------------------------------------------------------------------------------
+    # --- derived from the definitions ------------------------------------------------------------------------------
 
     @property
     def agents(self) -> int:
-        """How many act: the bodies that are agents, one where none is."""
+        """Number of agents: that of the agent bodies, or 1 if there are none."""
         return max(1, len(self.agent_bodies))
 
     @property
     def command_size(self) -> int:
-        """How many numbers an agent commands."""
+        """Number of commands of an agent."""
         return sum(part.size for part in self._actuators)
 
     @property
     def command_names(self) -> tuple[str, ...]:
-        """The names of these numbers."""
+        """Names of the commands."""
         return tuple(name for part in self._actuators for name in part.names)
 
     def build(self, batch: int, bodies: int | None = None) -> Simulation:
-        """Return the simulation, with all bodies, or with the first ones alone and on the CPU."""
+        """Return the simulation with all bodies, or, on the CPU, with the first `bodies` bodies only."""
         options, flow = self.options, self._flow
         whole = bodies is None
         simulation = Simulation(
@@ -246,7 +246,7 @@ class FlowTask(ABC, Generic[OptionsT]):
             cfl=options.cfl,
             penalty=options.penalty,
             dtype=options.dtype,
-            # A bank is part of the start, so it must not depend on how a machine computes.
+            # A bank defines initial states, so it must not depend on backend and threads.
             backend=options.backend if whole else "cpu",
             threads=options.threads if whole else 1,
         )
@@ -267,14 +267,14 @@ class FlowTask(ABC, Generic[OptionsT]):
         self._bank = self.simulation.store_states(bank)
 
     def start(self, which: BoolArray, generators: Generators) -> None:
-        """Put several simulations into new initial states, each sampled from its own generator only.
+        """Put some simulations into new initial states, each sampled from its own generator.
 
         Parameters
         ----------
         which : (B,) bool
-            The simulations.
+            Mask of the simulations.
         generators : mapping
-            The generator of each of them, by its number.
+            Generator of each of them, by index.
         """
         drawn, snapshots = {}, {}
         for index, generator in generators.items():
@@ -298,10 +298,10 @@ class FlowTask(ABC, Generic[OptionsT]):
             part.begin(which)
 
     def prepare(self, which: BoolArray) -> None:
-        """Change the flow that several simulations start with, before bodies are placed: add a vortex, say."""
+        """Modify the initial flow of some simulations before bodies are placed, for example by adding a vortex."""
 
     def reset(self, which: BoolArray) -> None:
-        """Start the flow of several simulations impulsively: `Simulation.reset`, computed once and then copied."""
+        """Start the flow of some simulations impulsively: `Simulation.reset`, computed once and then copied."""
         simulation = self.simulation
         if self._impulsive is None:
             first = int(np.flatnonzero(which)[0])
@@ -317,20 +317,20 @@ class FlowTask(ABC, Generic[OptionsT]):
             simulation.restore_states(members, self._impulsive, [0] * len(members))
 
     def commands(self, actions: npt.NDArray[Any]) -> FloatArray:
-        """Return the commands of actions of `action_space`, clipped: (B, m), or (B, N, m) for several agents."""
+        """Return the clipped commands of actions of `action_space`, shape (B, m), or (B, N, m) for several agents."""
         if self.choices is not None:
             return np.asarray(self.choices, np.float64)[actions]
         return np.clip(actions.astype(np.float64), -1.0, 1.0)
 
     def actuate(self, commands: FloatArray) -> None:
-        """Do what the commands say, until further notice."""
+        """Apply the commands until the next call."""
         each, first = commands.reshape(self.batch, self.agents, -1), 0
         for part in self._actuators:
             part.apply(self.simulation, each[..., first : first + part.size])
             first += part.size
 
     def note(self, commands: FloatArray) -> None:
-        """Tell the sensors that an action of these commands has been played."""
+        """Notify the sensors that an action with these commands has been played."""
         for part in self._sensors:
             part.note(commands.reshape(self.batch, self.agents, -1))
 
@@ -340,12 +340,12 @@ class FlowTask(ABC, Generic[OptionsT]):
         return np.concatenate(parts, axis=-1)
 
     def focus(self, index: int) -> FloatArray:
-        """Return where a camera looks that follows: at the first body that is an agent, otherwise at the first one."""
+        """Return the position that a moving camera follows: the first agent body, or else the first body."""
         body = self.agent_bodies[0] if self.agent_bodies else 0
         return self.simulation.body_state.position[index, body]
 
     def _outlines(self, index: int) -> list[Outline]:
-        """Return the bodies, and their images where they reach over a periodic side."""
+        """Return the outlines of the bodies, with their periodic images where they cross a periodic side."""
         simulation, shapes = self.simulation, []
         state, grid = simulation.body_state, simulation.grid
         size = np.array([grid.nx * grid.h, grid.ny * grid.h])

@@ -1,4 +1,4 @@
-"""An impulse that disturbs a flow in no time: a jet upwards with its return flow, free of divergence on the grid."""
+"""An impulsive disturbance of a flow: an upward jet with its return flow, divergence-free on the grid."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from flowsim import Grid
 def vertical_jet(
     grid: Grid, center: tuple[float, float], size: float, speed: float = 1.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the velocity (u, v) of the impulse on the faces of a grid, as `Simulation.add_velocity` takes it.
+    """Return the velocity (u, v) of the impulse on the faces of a grid, as taken by `Simulation.add_velocity`.
 
-    v = s (1 - x^2 / l^2) exp(-r^2 / (2 l^2)) about the center, which is that of the stream function
-    -s x exp(-r^2 / (2 l^2)); of this the differences between the corners of cells are taken.
+    v = s (1 - x^2 / l^2) exp(-r^2 / (2 l^2)) about the center. It is computed from the stream function
+    -s x exp(-r^2 / (2 l^2)) by differences between the corners of cells.
 
     Parameters
     ----------
     grid : Grid
     center : (float, float)
-        Of the jet.
+        Center of the jet.
     size : float
-        l.
+        Length scale l.
     speed : float
-        s, in the middle, upwards.
+        Upward speed s at the center.
     """
     h, (x0, y0) = grid.h, center
 

@@ -1,4 +1,4 @@
-"""Tasks of less drag whose actuators are two jets on one body: what one blows, the other sucks."""
+"""Drag-reduction tasks with two jets of zero net mass flux on one body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cases.loads import BoolArray, FloatArray
 
 
 class JetOptions(DragOptions):
-    """Options of these tasks."""
+    """Options of tasks with two jets."""
 
     flow_rate: float = Field(0.1, gt=0.0, le=1.0, description="Q at a command of 1, in U D")
 
@@ -23,29 +23,30 @@ JetOptionsT = TypeVar("JetOptionsT", bound=JetOptions)
 
 
 class JetTask(DragTask[JetOptionsT]):
-    """A task whose jets are the only two of its flow."""
+    """A task whose flow has exactly two jets."""
 
     slot_width: ClassVar[float]
-    """Of each jet, in D."""
+    """Width of each slot, in D."""
 
     def actuators(self) -> Sequence[Actuator]:
-        """Return the jets; the first one blows at a positive command, and both get there within the action."""
+        """Return the jets; the first one blows at a positive command, and the ramp lasts one action."""
         return [Blow((0, 1), rate=self.options.flow_rate, ramp=self.options.action_time)]
 
     def actuate(self, commands: FloatArray) -> None:
-        """Note what the jets blow before the action, too."""
+        """Store the flow rates before the action, then apply the commands."""
         self.memory["blown"] = self.simulation.jet_flow_rates.copy()
         super().actuate(commands)
 
     def begin(self, which: BoolArray) -> None:
-        """Note that nothing has been blown."""
+        """Store the flow rates at the start of an episode."""
         self.memory.setdefault("blown", np.zeros_like(self.simulation.jet_flow_rates))
         self.memory["blown"][which] = self.simulation.jet_flow_rates[which]
 
     def actuation_power(self) -> FloatArray:
-        """Return the power that the jets gave the fluid: |Q|^3 / S^2 of both together, S the width of a slot.
+        """Return the power that both jets gave the fluid: the sum of |Q|^3 / S^2, where S is the width of a slot.
 
-        As Xia et al. (2024) count it, as if the fluid left the slot uniformly; the flow rate went in a straight line.
+        The definition is that of Xia et al. (2024), with a uniform velocity in the slot. The mean over the action is
+        exact for the linear ramp of the flow rate.
         """
         before, after = self.memory["blown"], self.simulation.jet_flow_rates
         way = after - before

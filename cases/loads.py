@@ -1,4 +1,4 @@
-"""What the bodies of a batch of flows feel during an action, averaged over its time."""
+"""Loads on the bodies of a batch of flows, averaged over an action."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Loads:
-    """Time averages, over one action, of what the bodies feel; shape (B, K) each for K bodies.
+    """Time averages of the loads on the bodies over one action, each of shape (B, K) for K bodies.
 
-    drag and lift are the hydrodynamic forces along x and y, torque the hydrodynamic torque about the body's reference
-    point. power is what the force and torque that hold or push the body spend in the frame of the undisturbed fluid,
-    added up step by step: of the applied ones where a body is free, and otherwise of those opposite to the fluid's.
+    drag and lift are the hydrodynamic forces along x and y, torque is the hydrodynamic torque about the body's
+    reference point. power is the power, in the frame of the undisturbed fluid, of the force and torque that hold or
+    push the body, summed step by step: the applied ones of a free body, otherwise those that balance the hydrodynamic
+    ones.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -27,7 +28,7 @@ class Loads:
         self._free = [k for k, body in enumerate(simulation.bodies) if body.motion == "free"]
 
     def clear(self, which: BoolArray | slice = slice(None)) -> None:
-        """Start averaging again, in the simulations of a mask or in all."""
+        """Restart the averages in the simulations selected by a mask, or in all."""
         self._simulation.body_state.impulse[which] = 0.0
         self._simulation.body_state.work[which] = 0.0
         self._begin[which] = self._simulation.time[which]
@@ -38,7 +39,7 @@ class Loads:
         return np.concatenate([state.position, state.angle[..., None]], axis=-1)
 
     def averages(self) -> dict[str, FloatArray]:
-        """Return the averages of all simulations, shape (B, K) each; zero before the first step."""
+        """Return the averages of all simulations, each of shape (B, K); zero before the first step."""
         simulation, free = self._simulation, self._free
         state = simulation.body_state
         span = (simulation.time - self._begin)[:, None, None]
@@ -46,7 +47,7 @@ class Loads:
         mean = state.impulse * per_span
         stream = np.asarray(simulation.stream)
         power = (mean[..., :2] * stream).sum(axis=-1) - state.work * per_span[..., 0]
-        # what pushes a free body is constant during an action
+        # the force and torque applied to a free body are constant during an action
         pushing = np.concatenate([state.applied_force, state.applied_torque[..., None]], axis=-1)
         moved = self._places() - self._place
         moved[..., :2] -= stream * span
@@ -60,9 +61,9 @@ class Loads:
         }
 
     def get_state(self, index: int) -> dict[str, npt.NDArray[np.float64]]:
-        """Return a copy of what the averages of one simulation begin with."""
+        """Return a copy of the start time and the start positions of the averages of one simulation."""
         return {"begin": self._begin[index].copy(), "place": self._place[index].copy()}
 
     def set_state(self, index: int, state: dict[str, npt.NDArray[np.float64]]) -> None:
-        """Restore what `get_state` returned."""
+        """Restore a state returned by `get_state`."""
         self._begin[index], self._place[index] = state["begin"], state["place"]

@@ -1,4 +1,4 @@
-"""Typed options of the flow tasks, their presets, and errors of one sentence."""
+"""Typed options of the flow tasks, their presets, and one-sentence error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class SideOptions(BaseModel):
-    """What happens on each side of the box, as for `flowsim.Sides`; ``left`` follows from the others unless given."""
+    """Boundary conditions on the sides of the box, as in `flowsim.Sides`; by default ``left`` depends on the others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -28,7 +28,7 @@ class SideOptions(BaseModel):
 
 
 class SolverOptions(BaseModel):
-    """Options that every task in a flow has, in the task's units of length, velocity and time."""
+    """Options common to all flow tasks, in the task's units of length, velocity and time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -56,18 +56,18 @@ class SolverOptions(BaseModel):
 
 
 class TaskOptions(SolverOptions):
-    """Options of a task whose viscosity is that of its Reynolds number."""
+    """Options of a task whose viscosity follows from its Reynolds number."""
 
     reynolds: float = Field(400.0, gt=0.0, description="U D / nu")
 
     @property
     def viscosity(self) -> float:
-        """1/Re."""
+        """Viscosity, 1/Re."""
         return 1.0 / self.reynolds
 
 
 class FlowOptions(TaskOptions):
-    """Options of a task whose unit of length is D; times in T = D/U, forces in rho U^2 D."""
+    """Options of a task with the unit of length D; times are in T = D/U, forces in rho U^2 D."""
 
     cells_per_diameter: float = Field(ge=4.0, description="resolution D/h")
 
@@ -86,7 +86,7 @@ class FlowOptions(TaskOptions):
         cells = [side * self.cells_per_diameter for side in (width, height)]
         if any(abs(n - round(n)) > 1e-9 or round(n) % 2 for n in cells):
             raise ValueError(
-                f"'cells_per_diameter' is {self.cells_per_diameter:g}, which cuts the box of {width:g} x "
+                f"'cells_per_diameter' is {self.cells_per_diameter:g}, which divides the box of {width:g} x "
                 f"{height:g} into {cells[0]:g} x {cells[1]:g} cells, but both numbers must be even integers"
             )
         return self
@@ -98,7 +98,7 @@ def preset_names(folder: Path) -> list[str]:
 
 
 def preset_options(folder: Path, preset: str) -> dict[str, Any]:
-    """Return the section `env_options` of a shipped preset.
+    """Return the `env_options` section of a shipped preset.
 
     Raises
     ------
@@ -119,9 +119,9 @@ def parse_options(
     Raises
     ------
     TypeError
-        For an unknown option, as functions do with an unknown keyword argument.
+        For an unknown option, like a function for an unknown keyword argument.
     ValueError
-        One sentence that names the key, the value and what is allowed.
+        For an invalid value; the message is one sentence with the key, the value and what is allowed.
     """
     refuse_unknown(options, ["preset", *model.model_fields])
     merged = {**(preset_options(folder, preset) if preset is not None else {}), **options}

@@ -1,8 +1,9 @@
-"""What an observation consists of: small parts that a `FlowTask` declares.
+"""Sensors of a `FlowTask`, from which its observations are composed.
 
-A part gives some numbers of each agent's observation, shape (B, N, size) for B simulations of N agents; what all agents
-see alike may have shape (B, 1, size) or (B, size). Parts that look back keep what they need in the memory of the task,
-which is saved and restored with an environment. Each number of one simulation depends on that simulation only.
+A sensor returns some components of each agent's observation, shape (B, N, size) for B simulations of N agents; values
+that are the same for all agents may have shape (B, 1, size) or (B, size). Sensors with a history store it in the memory
+of the task, which is saved and restored with an environment. The values of one simulation depend on that simulation
+only.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ import numpy.typing as npt
 from cases.loads import BoolArray, FloatArray, Loads
 from flowsim import Simulation
 
-# An agent that met a numerical blow-up still has to hand out an observation that lies in its space.
+# Bounds of observations, far beyond usual values: an observation must lie in its space even if the simulation diverged.
 VELOCITY_LIMIT = 50.0
 ANGULAR_VELOCITY_LIMIT = 200.0
 PRESSURE_LIMIT = 1000.0
 LOAD_LIMIT = 1000.0
 
 Carried = tuple[int, tuple[float, float]]
-"""A body, and a point of its frame that it carries along."""
+"""Index of a body, and a point fixed in the frame of that body."""
 
 
 class Measured(Protocol):
-    """What sensors look at: a task, once it has its simulation."""
+    """The attributes of a task that sensors use, available once its simulation has been built."""
 
     simulation: Simulation
     loads: Loads
@@ -36,11 +37,11 @@ class Measured(Protocol):
 
     @property
     def agents(self) -> int:
-        """How many act."""
+        """Number of agents."""
 
     @property
     def command_size(self) -> int:
-        """How many numbers an action of one of them has."""
+        """Number of commands of an agent."""
 
 
 class Sensor(ABC):
@@ -49,9 +50,9 @@ class Sensor(ABC):
     Attributes
     ----------
     task : Measured
-        The task that it belongs to, from :meth:`bind` on.
+        The task of the sensor, set by :meth:`bind`.
     limits : (size,)
-        Bounds of the numbers; the lower ones are their negatives.
+        Upper bounds of the values; the lower bounds are their negatives.
     """
 
     task: Measured
@@ -59,34 +60,37 @@ class Sensor(ABC):
 
     @abstractmethod
     def read(self) -> FloatArray:
-        """Return what is measured now, shape (B, N, size)."""
+        """Return the current measurements, shape (B, N, size)."""
 
     def carried(self) -> Sequence[Carried]:
-        """Return the points that bodies carry along, at which the flow is sensed."""
+        """Return the body-fixed points at which the flow is sensed."""
         return ()
 
     def bind(self, task: Measured, name: str, first: int) -> None:
-        """Belong to a task; ``name`` is free for values in its memory, ``first`` the place of the carried points."""
+        """Attach the sensor to a task.
+
+        ``name`` is its key in the memory of the task, and ``first`` the index of its first body-fixed point.
+        """
         self.task = task
 
     def begin(self, which: BoolArray) -> None:  # noqa: B027  (most parts do not look back)
-        """Note that episodes begin."""
+        """Handle the start of episodes in the simulations of a mask."""
 
     def note(self, commands: FloatArray) -> None:  # noqa: B027
-        """Note that an action of these commands, shape (B, N, m), has been played."""
+        """Handle the end of an action with these commands, shape (B, N, m)."""
 
     def places(self, index: int) -> FloatArray:
-        """Return where a picture of a simulation shows the sensors, shape (n, 2)."""
+        """Return the positions of the sensors in an image of a simulation, shape (n, 2)."""
         return np.zeros((0, 2))
 
 
 class Computed(Sensor):
-    """Anything that a task computes.
+    """Values computed by a function of the task.
 
     Parameters
     ----------
     function : callable
-        Returns the numbers, shape (B, size) or (B, N, size).
+        Returns the values, shape (B, size) or (B, N, size).
     limits : sequence of float
     """
 
@@ -94,19 +98,19 @@ class Computed(Sensor):
         self._function, self.limits = function, np.array(limits, np.float64)
 
     def read(self) -> FloatArray:
-        """Return what the task computes."""
+        """Return the computed values."""
         return self._function()
 
 
 class Motion(Sensor):
-    """Angle in (-pi, pi], velocity (2) and angular velocity of one body for each agent."""
+    """Angle in (-pi, pi], velocity (2 components) and angular velocity of one body for each agent."""
 
     def __init__(self, bodies: Sequence[int]) -> None:
         self._bodies = list(bodies)
         self.limits = np.array([np.pi, VELOCITY_LIMIT, VELOCITY_LIMIT, ANGULAR_VELOCITY_LIMIT])
 
     def read(self) -> FloatArray:
-        """Return the motion."""
+        """Return angle, velocity and angular velocity."""
         state, bodies = self.task.simulation.body_state, self._bodies
         angle, spin = wrap_angle(state.angle[:, bodies]), state.angular_velocity[:, bodies]
         return np.concatenate(
@@ -115,15 +119,15 @@ class Motion(Sensor):
 
 
 class Skin(Sensor):
-    """Velocity of the flow past the skin of one body for each agent, at several points, x and y in the axes of the box.
+    """Velocity of the flow relative to the surface of one body per agent, at several points, in the axes of the box.
 
     Parameters
     ----------
     bodies : sequence of int
     skin : (n, 2)
-        Points of the surface, in the frame of the body; their velocity is taken off that of the flow.
+        Points on the surface, in the frame of the body; their velocity is subtracted from that of the flow.
     outside : (n, 2)
-        Where the flow is sensed: on the surface itself no slip makes the difference vanish.
+        Points where the flow is sensed. They lie outside the surface, where no slip would make the difference vanish.
     """
 
     def __init__(self, bodies: Sequence[int], skin: npt.ArrayLike, outside: npt.ArrayLike) -> None:
@@ -133,19 +137,19 @@ class Skin(Sensor):
         self._first = 0
 
     def carried(self) -> Sequence[Carried]:
-        """Return the points outside, body by body."""
+        """Return the sensing points, body by body."""
         return [(body, (float(x), float(y))) for body in self._bodies for x, y in self._outside]
 
     def bind(self, task: Measured, name: str, first: int) -> None:
-        """Belong to a task."""
+        """Attach the sensor to a task."""
         super().bind(task, name, first)
         self._first = first
 
     def read(self) -> FloatArray:
-        """Return the velocity of the flow less that of the surface, V + omega x r."""
+        """Return the velocity of the flow minus that of the surface, V + omega x r."""
         simulation, bodies, points = self.task.simulation, self._bodies, len(self._skin)
         state, count = simulation.body_state, len(bodies) * points
-        # Contiguous copies: numpy may compute cosines of a strided array in another way, with other last bits.
+        # Contiguous copies: for a strided array, numpy may compute cosines that differ in the last bits.
         arm = turned(self._skin, state.angle[:, bodies].copy())
         omega = state.angular_velocity[:, bodies, None]
         surface = state.velocity[:, bodies, None, :] + np.stack(
@@ -156,7 +160,7 @@ class Skin(Sensor):
         return (flow.reshape(shape) - surface).reshape(*shape[:2], -1)
 
     def places(self, index: int) -> FloatArray:
-        """Return the points outside where the bodies are now."""
+        """Return the current positions of the sensing points."""
         state = self.task.simulation.body_state
         angle = state.angle[index, self._bodies].copy()
         points = state.position[index, self._bodies][:, None] + turned(self._outside, angle)
@@ -170,7 +174,7 @@ class Probes(Sensor):
     ----------
     points : (n, 2)
     quantity : str
-        ``"velocity"`` or ``"pressure"``, whose level is that of the solver.
+        ``"velocity"`` or ``"pressure"``; the constant of the pressure is that of the solver.
     """
 
     def __init__(
@@ -181,14 +185,14 @@ class Probes(Sensor):
         self._points, self._quantity = np.asarray(points, np.float64), quantity
         if self._points.ndim != 2 or self._points.shape[1] != 2:
             raise ValueError(
-                f"points have the shape {self._points.shape}, but must have (n, 2), x and y each"
+                f"points have shape {self._points.shape}, but must have (n, 2), x and y each"
             )
         velocity = np.full(self._points.size, VELOCITY_LIMIT)
         pressure = np.full(len(self._points), PRESSURE_LIMIT)
         self.limits = velocity if quantity == "velocity" else pressure
 
     def read(self) -> FloatArray:
-        """Return what the probes measure."""
+        """Return the measurements of the probes."""
         simulation = self.task.simulation
         if self._quantity == "pressure":
             return simulation.sample_pressure(self._points)
@@ -196,18 +200,18 @@ class Probes(Sensor):
         return simulation.sample_velocity(points).reshape(simulation.batch, -1)
 
     def places(self, index: int) -> FloatArray:
-        """Return the probes."""
+        """Return the positions of the probes."""
         return self._points
 
 
 class MeanLoads(Sensor):
-    """Averages over the last action of what bodies feel (`Loads`), the same for all agents.
+    """Loads on bodies (`Loads`), averaged over the last action, the same for all agents.
 
     Parameters
     ----------
     bodies : sequence of int
     names : sequence of str
-        Of ``drag``, ``lift``, ``torque`` and ``power``.
+        Any of ``drag``, ``lift``, ``torque`` and ``power``.
     """
 
     def __init__(self, bodies: Sequence[int], names: Sequence[str] = ("drag", "lift")) -> None:
@@ -220,12 +224,12 @@ class MeanLoads(Sensor):
         return np.concatenate([averages[name][:, self._bodies] for name in self._names], axis=-1)
 
 
-class _LookingBack(Sensor):
-    """Values of the last n moments, the newest first, in the memory of the task; shape (B, N, n, size)."""
+class _PastValues(Sensor):
+    """Values of the last n actions, newest first, stored in the memory of the task; shape (B, N, n, size)."""
 
     def __init__(self, length: int) -> None:
         if length < 1:
-            raise ValueError(f"length = {length}: the past must have at least one moment")
+            raise ValueError(f"length = {length}: it must be at least 1")
         self._length, self._name = length, ""
 
     def _remember(self, size: int, name: str) -> None:
@@ -243,19 +247,21 @@ class _LookingBack(Sensor):
         values[:, :, 0] = newest
 
     def read(self) -> FloatArray:
-        """Return the past, the newest moment first."""
+        """Return the stored values, newest first."""
         batch, agents = self._values.shape[:2]
         return self._values.reshape(batch, agents, -1).copy()
 
 
-class History(_LookingBack):
-    """The last n measurements of a part, one for each action, the newest first; the first fills them all.
+class History(_PastValues):
+    """The last n measurements of a sensor, one per action, newest first.
+
+    At the start of an episode all n are filled with the first measurement.
 
     Parameters
     ----------
     sensor : Sensor
     length : int
-        n.
+        Number of measurements n.
     """
 
     def __init__(self, sensor: Sensor, length: int) -> None:
@@ -264,11 +270,11 @@ class History(_LookingBack):
         self.limits = np.tile(sensor.limits, length)
 
     def carried(self) -> Sequence[Carried]:
-        """Return what the part carries."""
+        """Return the body-fixed points of the sensor."""
         return self._sensor.carried()
 
     def bind(self, task: Measured, name: str, first: int) -> None:
-        """Belong to a task."""
+        """Attach the sensor to a task."""
         super().bind(task, name, first)
         self._sensor.bind(task, f"{name}, now", first)
         self._remember(len(self._sensor.limits), name)
@@ -277,54 +283,54 @@ class History(_LookingBack):
         return each_agent(self._sensor.read(), self.task.agents)
 
     def begin(self, which: BoolArray) -> None:
-        """Fill the past with what is measured now."""
+        """Fill the history with the current measurement."""
         self._sensor.begin(which)
         self._values[which] = self._now()[which, :, None]
 
     def note(self, commands: FloatArray) -> None:
-        """Measure, and forget the oldest."""
+        """Add the current measurement and drop the oldest."""
         self._sensor.note(commands)
         self._add(self._now())
 
     def places(self, index: int) -> FloatArray:
-        """Return those of the part."""
+        """Return the positions of the sensor."""
         return self._sensor.places(index)
 
 
-class PastActions(_LookingBack):
-    """The commands of the last n actions, the newest first; zero before the first."""
+class PastActions(_PastValues):
+    """The commands of the last n actions, newest first; zero before the first action."""
 
     def __init__(self, length: int = 1) -> None:
         super().__init__(length)
 
     def bind(self, task: Measured, name: str, first: int) -> None:
-        """Belong to a task."""
+        """Attach the sensor to a task."""
         super().bind(task, name, first)
         self.limits = np.ones(self._length * task.command_size)
         self._remember(task.command_size, name)
 
     def begin(self, which: BoolArray) -> None:
-        """Forget."""
+        """Set the stored commands to zero."""
         self._values[which] = 0.0
 
     def note(self, commands: FloatArray) -> None:
-        """Keep the newest commands."""
+        """Store the newest commands."""
         self._add(commands)
 
 
 def each_agent(values: FloatArray, agents: int) -> FloatArray:
-    """Return values (B, size), (B, 1, size) or (B, N, size) as (B, N, size)."""
+    """Broadcast values of shape (B, size), (B, 1, size) or (B, N, size) to (B, N, size)."""
     values = values.reshape(values.shape[0], -1, values.shape[-1])
     return np.broadcast_to(values, (values.shape[0], agents, values.shape[-1]))
 
 
 def wrap_angle(angle: FloatArray) -> FloatArray:
-    """Return the angle in (-pi, pi]."""
+    """Wrap angles to (-pi, pi]."""
     return angle - 2.0 * np.pi * np.ceil((angle - np.pi) / (2.0 * np.pi))
 
 
 def turned(points: FloatArray, angle: FloatArray) -> FloatArray:
-    """Return points (n, 2) turned by angles (...), shape (..., n, 2)."""
+    """Return points, shape (n, 2), rotated by angles, shape (...); the result has shape (..., n, 2)."""
     c, s = np.cos(angle)[..., None], np.sin(angle)[..., None]
     x, y = points.T
     return np.stack([c * x - s * y, s * x + c * y], axis=-1)

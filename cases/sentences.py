@@ -1,4 +1,4 @@
-"""What is wrong with settings, in one sentence: of environments, runs and flows."""
+"""One-sentence error messages for invalid settings of environments, runs and flows."""
 
 import difflib
 import re
@@ -12,23 +12,23 @@ __all__ = ["all_keys", "did_you_mean", "nearest", "refuse_unknown", "sentence_of
 
 
 def nearest(name: str, names: Iterable[str], likeness: float = 0.75) -> str | None:
-    """Return the name that was probably meant, if any is as like the given one as that (of 1, the same)."""
+    """Return the most similar of the names if its similarity is at least `likeness` (1 means equal), otherwise None."""
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=likeness)), None)
 
 
 def did_you_mean(meant: str | None, otherwise: str) -> str:
-    """Ask whether a name was meant, or say something else where none is near."""
+    """Return "did you mean ...?" for a name, or the alternative text if there is no similar name."""
     return otherwise if meant is None else f"did you mean {meant!r}?"
 
 
 def refuse_unknown(options: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Refuse the first option that has none of the names.
+    """Raise for the first option whose name is unknown.
 
     Raises
     ------
     TypeError
-        As functions do with an unknown keyword argument: libraries that wrap environments look for these very words to
-        find out what they may pass.
+        With the wording of Python's error for an unknown keyword argument, since libraries that wrap environments
+        search for it to find out which arguments they can pass.
     """
     known = list(names)
     for key, value in options.items():
@@ -40,19 +40,19 @@ def refuse_unknown(options: Mapping[str, Any], names: Iterable[str]) -> None:
 def sentence_of(
     error: pydantic.ValidationError, model: type[BaseModel], content: Any = None
 ) -> str:
-    """Turn pydantic's report about a model into one sentence about the first mistake.
+    """Return a one-sentence message about the first mistake in a pydantic validation error.
 
     Parameters
     ----------
     error, model
-        The report, and the model that refused.
+        The error, and the model that raised it.
     content
-        What was refused; needed to name keys where a model has kinds of something, such as shapes of bodies.
+        The validated content; needed to name keys of models with discriminated unions, such as shapes of bodies.
 
-    Where the model has ``old_keys``, which name the present key of each old one, what is near an old key means the
-    present one.
+    If the model has ``old_keys``, a mapping from old keys to present ones, a key similar to an old one is corrected to
+    the present one.
     """
-    # an unknown key often is the reason why another one is missing, and a wrong value is nearer than what nobody wrote
+    # unknown keys first, since a misspelt key often makes another one missing; then wrong values, then missing keys
     order = {"extra_forbidden": 0, "missing": 2}
     first, *others = sorted(error.errors(), key=lambda mistake: order.get(mistake["type"], 1))
     missing = first["type"] == "missing"
@@ -75,13 +75,13 @@ def sentence_of(
         message = _choice(first["input"], first["ctx"]["expected"], "input should be ")
     if not key or re.search(rf"(?<![\w.]){re.escape(key)}(?![\w])", message):
         return f"{message}{more}"
-    # a model-level check names its own values; the whole section would only bury the sentence
+    # the message of a model-level check contains the values; printing the whole section would bury it
     value = "" if isinstance(first["input"], dict) else f" = {first['input']!r}"
     return f"{key}{value}: {message[0].lower()}{message[1:]}{more}"
 
 
 def _choice(given: Any, expected: str, before: str) -> str:
-    """Say which of some words was meant, or name them all."""
+    """Return a hint with the most similar of the expected words, or the list of all of them."""
     meant = nearest(str(given), re.findall(r"'([^']*)'", expected), likeness=0.6)
     return did_you_mean(meant, before + expected)
 
@@ -92,11 +92,11 @@ _MESSAGES = {
     "model_type": "must be a mapping",
     "model_attributes_type": "must be a mapping",
 }
-"""What pydantic says in the words of Python, said in those of YAML."""
+"""Messages in terms of YAML that replace pydantic's, which are in terms of Python types."""
 
 
 def _place(loc: tuple[int | str, ...], content: Any, missing: bool) -> list[str]:
-    """Return where a mistake is in the words of the content: pydantic also names the kinds on its way there."""
+    """Return the location of a mistake as keys of the content, without the union tags that pydantic includes."""
     if content is None:
         return [str(part) for part in loc]
     place = []
@@ -115,7 +115,7 @@ def _place(loc: tuple[int | str, ...], content: Any, missing: bool) -> list[str]
 
 
 def _keys_beside(loc: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
-    """Return the keys that the section of a wrong key may hold."""
+    """Return the valid keys of the section that contains a wrong key."""
     models = [model]
     for part in map(str, loc[:-1]):
         named = [known.model_fields[part] for known in models if part in known.model_fields]
@@ -139,7 +139,7 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     keys = []
     for name, field in model.model_fields.items():
         keys.append(prefix + name)
-        # their entries have numbers or names of their own
+        # entries of lists, tuples and dicts are addressed by an index or a name, not by a fixed key
         if get_origin(field.annotation) not in (list, tuple, dict):
             keys += [
                 key
@@ -152,7 +152,7 @@ def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
 def _instead_of(
     wrong: str, beside: Sequence[str], present: Sequence[str], old: Mapping[str, str]
 ) -> str:
-    """Say what was probably meant: the nearest key of the section, the same key of another one, or else the list."""
+    """Return a hint: the most similar key of the section, the same key in another section, or the list of keys."""
     everywhere = [*old, *present]
     section, dot, name = wrong.rpartition(".")
     of_other_kinds = [

@@ -1,4 +1,4 @@
-"""Tasks in which a jet keeps a flow near its steady state, of which only deviations are observed and paid for."""
+"""Tasks in which a jet keeps a flow near its steady state; observations and cost are deviations from that state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Points = Sequence[Point]
 
 
 class SteadyOptions(FlowOptions):
-    """Options of these tasks."""
+    """Options of tasks that stabilise a steady flow."""
 
     flow_rate: float = Field(
         0.001, gt=0.0, le=0.5, description="of the jet at a command of 1, in U D"
@@ -43,14 +43,14 @@ SteadyOptionsT = TypeVar("SteadyOptionsT", bound=SteadyOptions)
 
 
 class SteadyTask(FlowTask[SteadyOptionsT]):
-    """A task whose jet is the only one of its flow."""
+    """A task whose flow has exactly one jet."""
 
     wall_height: ClassVar[float]
-    """y of the wall at whose cells du/dy is sensed, in D."""
+    """y of the wall at which du/dy is sensed, in D."""
     slope_limit: ClassVar[float] = VELOCITY_LIMIT
     """Bound of du/dy in an observation, in U/D."""
     vorticity_limit: ClassVar[float]
-    """Where the colours of a picture end, in U/D."""
+    """Limit of the colour scale of an image, in U/D."""
 
     def __init__(self, options: SteadyOptionsT, batch: int) -> None:
         super().__init__(options, batch)
@@ -61,32 +61,32 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
         self._calm_vorticity = self.simulation.vorticity(0).copy()
 
     def steady_state(self) -> dict[str, Any]:
-        """Return the steady flow, as `Simulation.store_states` does; unless overridden episodes start from it."""
+        """Return the steady flow from `Simulation.store_states`; by default the bank that episodes start from."""
         assert self._bank is not None
         return self._bank
 
     @abstractmethod
     def energy_window(self) -> tuple[Point, Point]:
-        """Return from where to where along x and along y the energy of the deviation is taken."""
+        """Return the limits in x and in y of the region over which the deviation's energy is summed."""
 
     @abstractmethod
     def sensed(self) -> tuple[Points, Sequence[float]]:
-        """Return the points whose velocity is sensed, and x of those at the wall whose du/dy is."""
+        """Return the points where the velocity is sensed, and the x of the wall points where du/dy is sensed."""
 
     def at_wall(self, velocity: FloatArray) -> FloatArray:
-        """Return what is told of the velocities along the wall, (B, number of points)."""
+        """Reduce the velocities at the wall points, shape (B, number of points); by default return them all."""
         return velocity
 
     def disturb(self, simulation: Simulation) -> None:
-        """Leave it alone: the flow becomes steady, or oscillates by itself."""
+        """Do nothing: the flow becomes steady or oscillates by itself."""
 
     def actuators(self) -> Sequence[Actuator]:
-        """Return the jet, which gets to its flow rate within the action."""
+        """Return the jet, which ramps to its flow rate over one action."""
         return [Blow((0,), rate=self.options.flow_rate, ramp=self.options.action_time)]
 
     def sensors(self) -> Sequence[Sensor]:
         """Return the last deviations from the steady flow, and the last actions."""
-        # the velocity at the wall is zero, so that in the middle of the first cell it tells the slope
+        # the velocity at the wall is zero, so the slope follows from the velocity at the centre of the first cell
         self._height = 0.5 / self.options.cells_per_diameter
         points, wall = self.sensed()
         at_wall = [(x, self.wall_height + self._height) for x in wall]
@@ -97,7 +97,7 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
         return [History(felt, self.options.past), PastActions(self.options.past)]
 
     def _sense(self) -> FloatArray:
-        """Return the velocities at the points and du/dy at the wall, shape (B, size)."""
+        """Return the velocities at the points and du/dy at the wall points, shape (B, size)."""
         points = self._probes.places(0)
         points = np.broadcast_to(points, (self.batch, *points.shape))
         velocity, n = self.simulation.sample_velocity(points), self._points
@@ -108,7 +108,7 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
         return self._sense() - self._calm
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return less the energy over its reference and, weighted, the square of the action."""
+        """Return -(energy / energy_reference + effort_weight * action^2)."""
         options = self.options
         cost = self.energy() / options.energy_reference
         return np.asarray(-(cost + options.effort_weight * commands[:, 0] ** 2))
@@ -118,7 +118,7 @@ class SteadyTask(FlowTask[SteadyOptionsT]):
         return {"flow rate": self.simulation.jet_flow_rates[:, 0].copy(), "energy": self.energy()}
 
     def scene(self, index: int) -> Scene:
-        """Return a picture of the deviation of the vorticity from the steady flow's."""
+        """Return an image of the deviation of the vorticity from that of the steady flow."""
         scene = super().scene(index)
         limit = self.vorticity_limit
         quantity = Quantity("deviation of vorticity", "{rate}", limit, True, "balance")

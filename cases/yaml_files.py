@@ -1,4 +1,4 @@
-"""YAML as everything here reads it: numbers as scientists write them, words where a model declares words."""
+"""YAML reading and writing: scientific notation for numbers, and text wherever a model declares text."""
 
 import re
 from pathlib import Path
@@ -15,20 +15,20 @@ _NUMBERS = {
     "int": r"^[-+]?(?:0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+|\d[\d_]*)$",
     "float": r"^[-+]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][-+]?\d+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$",
 }
-"""Unlike those of YAML 1.1: 1e-4 is a number, 010 is ten, and neither 1:30 nor 2024-01-01 is one."""
+"""Unlike in YAML 1.1, 1e-4 is a number, 010 is ten, and neither 1:30 nor 2024-01-01 is a number."""
 
-_MOST = 1_000_000  # values, aliases written out
+_MOST = 1_000_000  # maximum number of values with aliases expanded
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with these numbers, and with keys that stand once."""
+    """YAML loader with these numbers that rejects duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise yaml.MarkedYAMLError(
-                problem=f"key {twice[0]!r} stands twice", problem_mark=node.start_mark
+                problem=f"key {twice[0]!r} appears twice", problem_mark=node.start_mark
             )
         return super().construct_mapping(node, deep=deep)
 
@@ -50,26 +50,26 @@ _Loader.add_constructor(f"{_TAG}int", _construct_int)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes the words that the loader would take for numbers."""
+    """YAML dumper that quotes strings which the loader would read as numbers."""
 
 
 _Dumper.add_implicit_resolver(f"{_TAG}float", re.compile(_NUMBERS["float"]), list("-+0123456789."))
 
 
 def dump_yaml(content: Any) -> str:
-    """Return content as a text that :func:`parse_yaml` reads back to it."""
+    """Return content as YAML text that :func:`parse_yaml` reads back unchanged."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
 
 
 def parse_yaml(text: str, declared: Any = Any) -> Any:
-    """Return what a text says; errors are those of ``yaml``.
+    """Return the content of a YAML text; errors are those of ``yaml``.
 
     Parameters
     ----------
     text
-        YAML.
+        YAML text.
     declared
-        Type of what it says, such as a model: where that is text, 123, 1e5, no and 2024-01-01 are words.
+        Type of the content, such as a model. Where it declares text, 123, 1e5, no and 2024-01-01 are read as text.
     """
     loader = _Loader(text)
     try:
@@ -86,23 +86,23 @@ def parse_yaml(text: str, declared: Any = Any) -> Any:
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """Count what a node holds when its aliases are written out.
+    """Return the number of values of a node with its aliases expanded.
 
     Raises
     ------
     ValueError
-        When that is without end, or too much.
+        If an alias refers to itself, or if there are too many values.
     """
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in known:
-        known[id(node)] = _MOST + 1  # until it is known: who meets it again is within it
+        known[id(node)] = _MOST + 1  # marks the node as open: an alias to it now is recursive
         parts = node.value
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in parts for part in pair]
         known[id(node)] = 1 + sum(_size(part, known) for part in parts)
     if known[id(node)] > _MOST:
-        raise ValueError("an alias stands within itself, or aliases multiply without measure")
+        raise ValueError("an alias refers to itself, or the aliases expand to too much data")
     return known[id(node)]
 
 
@@ -112,7 +112,7 @@ def read_mapping(path: Path, declared: Any = Any) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        When it cannot be read or is no mapping; one sentence.
+        If the file cannot be read or is not a mapping; the message is one sentence.
     """
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"), declared)
@@ -126,7 +126,7 @@ def read_mapping(path: Path, declared: Any = Any) -> dict[str, Any]:
 
 
 def declared_at(model: Any, key: str) -> Any:
-    """Return the type that a model declares for a dotted key; ``Any`` where it declares none."""
+    """Return the type that a model declares for a dotted key, or ``Any`` if it declares none."""
     place = _alternatives(model)
     for part in key.split("."):
         place = _inside(place, part)
@@ -134,12 +134,12 @@ def declared_at(model: Any, key: str) -> Any:
 
 
 def is_text(declared: Any) -> bool:
-    """Tell whether a type has nothing but words."""
+    """Return whether all values of a type are text."""
     return _is_text(_alternatives(declared))
 
 
 def _keep_words(node: yaml.Node, declared: list[Any]) -> None:
-    """Mark as text what is declared to be text, all the way down."""
+    """Tag the values that are declared as text as strings, recursively."""
     if isinstance(node, yaml.MappingNode):
         named = any(_is_model(one) or get_args(one)[:1] == (str,) for one in declared)
         for key, value in node.value:
@@ -156,8 +156,8 @@ def _keep_words(node: yaml.Node, declared: list[Any]) -> None:
 
 
 def _alternatives(declared: Any) -> list[Any]:
-    """Return the types that a union stands for, without what is said about them."""
-    if isinstance(declared, tuple):  # several already
+    """Return the members of a union, without annotations."""
+    if isinstance(declared, tuple):  # already several types
         return [one for each in declared for one in _alternatives(each)]
     origin = get_origin(declared)
     if origin is Annotated:
@@ -168,7 +168,7 @@ def _alternatives(declared: Any) -> list[Any]:
 
 
 def _inside(declared: list[Any], part: str) -> list[Any]:
-    """Return the types that a field, a key or a number of an entry may have; ``Any`` where nobody says."""
+    """Return the types that are declared for a field, a key or an index; ``Any`` if there are none."""
     found: list[Any] = []
     for one in declared:
         arguments = get_args(one)
@@ -188,7 +188,7 @@ def _is_model(declared: Any) -> bool:
 
 
 def _is_text(declared: list[Any]) -> bool:
-    """Tell whether there are only words: texts, choices of texts, and names of kinds of a model."""
+    """Return whether a scalar must be text: strings, choices of strings, and tags of the kinds of a model."""
     others = [one for one in declared if one is not NoneType]
     return bool(others) and all(
         one is str

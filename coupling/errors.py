@@ -1,4 +1,4 @@
-"""The two kinds of failure that a person at the command line is told about in one sentence."""
+"""The two kinds of failure that commands report in one sentence, and the text of these sentences."""
 
 import errno
 import os
@@ -27,18 +27,18 @@ _OURS = [
 _NOT_THEIRS = (*_OURS, sysconfig.get_path("stdlib"), "site-packages", "<frozen")
 
 RAISED = (Exception, SystemExit)
-"""What somebody's own code may raise that is about this code: a Ctrl-C is not."""
+"""Exceptions that count as errors of the user's code; KeyboardInterrupt does not."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What the operating system answers when there is no room on the disk."""
+"""Error numbers of the operating system for a disk without space."""
 
 
 class ConfigError(ValueError):
-    """Bad input: the sentence names the key, the value and what is allowed (exit code 2)."""
+    """Invalid input; the message names the key, the value and what is allowed (exit code 2)."""
 
 
 class RunError(RuntimeError):
-    """A run that cannot go on for a reason outside its configuration (exit code 1)."""
+    """Failure of a run for a reason outside its configuration (exit code 1)."""
 
 
 def _their_frames(error: BaseException) -> list[traceback.FrameSummary]:
@@ -47,30 +47,30 @@ def _their_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def is_theirs(error: BaseException) -> bool:
-    """Tell whether an exception came through somebody's own code, not ours or a library's alone."""
+    """Return whether the traceback of an exception contains the user's own code, not only flowsim and libraries."""
     return bool(_their_frames(error))
 
 
-# C0 but tab, DEL, C1, lone surrogates, and what breaks lines or turns their direction
+# C0 except tab, DEL, C1, lone surrogates, and characters that break lines or change the text direction
 _DRIVES_A_TERMINAL = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 
 
 def printable(text: object) -> str:
-    r"""Give what came from a file or a peer as one line of text that drives no terminal: ESC becomes ``\x1b``."""
+    r"""Return text from a file or a peer as one line without terminal control characters: ESC becomes ``\x1b``."""
     return _DRIVES_A_TERMINAL.sub(
         lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text)
     )
 
 
 def printable_lines(text: str) -> str:
-    """Do the same to each line of a text of our own, which may quote others."""
+    """Apply :func:`printable` to each line of a message, which may quote files or peers."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def describe_failure(error: BaseException) -> str:
-    """Give what somebody's environment raised in one line, with the place in their code where it came from."""
+    """Return an exception as one line, with the place in the user's code where it was raised."""
     text = printable(" ".join(f"{type(error).__name__}: {error}".split()))
     theirs = _their_frames(error)
     if not theirs:
@@ -86,32 +86,32 @@ _EXTRA = {
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "onnx"),
     **dict.fromkeys(("jax", "jax_cfd"), "bench"), "cupy": "cuda12 or cuda13",
 }  # fmt: skip
-"""Which extra of flowsim brings a module; one of two if it is the machine that decides."""
+"""The extra of flowsim that installs each module; two extras if it depends on the machine."""
 
 
 def describe_missing(error: ModuleNotFoundError) -> str:
-    """Give the sentence for a module that only an extra brings; other modules are bugs, and raised on.
+    """Return the message for a missing module that an extra installs; other missing modules are bugs and are raised.
 
     Raises
     ------
     ModuleNotFoundError
-        For a module that no extra brings.
+        For a module that no extra installs.
     """
     name = (error.name or "").partition(".")[0]
     if name not in _EXTRA:
         raise error
     extra = _EXTRA[name]
     lines = " or ".join(f"pip install 'flowsim-rl[{each}]'" for each in extra.split(" or "))
-    return f"this needs {name}, which comes with the extra {extra}: {lines}"
+    return f"this needs the package {name}, which the extra {extra} installs: {lines}"
 
 
 def describe_os_error(error: OSError, folder: Path | None = None) -> str:
-    """Give the sentence for a failed file operation, with a full disk named as such.
+    """Return the message for a failed file operation; a full disk is named as such.
 
     Parameters
     ----------
     error
-        What the operating system answered.
+        The error of the operating system.
     folder
         The run folder that was written to.
 

@@ -1,7 +1,7 @@
-"""Files of a run folder: its owner's alone, either whole or not there; tables that a resumed run goes on with.
+"""Files of a run folder: private to its owner and written atomically; tables that a resumed run continues.
 
-Who knows the number of a session can speak for its worker, and the checkpoint, the experience log and the outboxes hold
-such numbers. So a run folder has mode 0700 and its files 0600, whatever the umask is.
+Anyone who knows the number of a session can impersonate its worker, and the checkpoint, the experience log and the
+outboxes contain such numbers. Therefore a run folder has mode 0700 and its files 0600, regardless of the umask.
 """
 
 import contextlib
@@ -25,27 +25,27 @@ __all__ = [
     "expand_path",
     "make_folders",
     "make_private",
-    "making_sense_of",
     "private_opener",
     "read_json",
     "refuse_foreign",
     "refuse_unwritable",
+    "reporting_damage",
     "write_atomically",
 ]
 
-_OTHERS = 0o077  # what anybody but the owner may do
+_OTHERS = 0o077  # permission bits of group and others
 _OTHERS_WRITE = 0o022
 
 
 def expand_path(text: str) -> str:
-    """Return a path with ``~`` and ``$VARIABLES`` as a shell expands them, which does so only where it sees them.
+    """Expand ``~`` and ``$VARIABLES`` in a path, for words that the shell did not expand.
 
     Raises
     ------
     ValueError
-        For a variable that is not set, which no folder shall be named after.
+        For a variable that is not set.
     """
-    if "$" in text and not os.path.lexists(text):  # it may be the name of a file that is there
+    if "$" in text and not os.path.lexists(text):  # it may be the name of an existing file
         text = os.path.expandvars(text)
         if unset := re.search(r"\$(\w+|\{[^}]*\})", text):
             raise ValueError(f"the variable {unset[0]} is not set")
@@ -58,50 +58,50 @@ def private_opener(name: str, flags: int) -> int:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder that nobody else may write to, whatever the umask is, and those above it that are not there."""
+    """Create a folder and missing parents that no other user can write to, regardless of the umask."""
     for each in (*reversed(folder.parents), folder):
         each.mkdir(mode=0o755, exist_ok=True)
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Refuse a folder that others could have put something into, before anything of it is used.
+    """Raise an error if other users could have written to a folder; call it before anything in it is used.
 
     Raises
     ------
     RunError
-        When it, or something in it, belongs to somebody else, or others could write to it.
+        If the folder or anything in it belongs to another user, or others could write to it.
     """
     may_enter = stat.S_IMODE(folder.stat().st_mode) & 0o011
     for path in (folder, *_below(folder)):
         found = path.lstat()
         if found.st_uid != os.geteuid():
             raise RunError(
-                f"{path} belongs to another user (number {found.st_uid}): a run's settings and environment are code, "
-                "so only its owner can continue it"
+                f"{path} belongs to another user (uid {found.st_uid}): a run's settings and environment are code, so "
+                "only its owner can continue it"
             )
         if found.st_mode & _OTHERS_WRITE and (may_enter or path == folder):
             remedy = shlex.join(["chmod", "-R", "go-w", str(folder)])
             raise RunError(
-                f"others can write to {path} (mode {stat.S_IMODE(found.st_mode):04o}), so what is there may not be "
-                f"yours; once you are sure that it is, run `{remedy}` and try again"
+                f"other users can write to {path} (mode {stat.S_IMODE(found.st_mode):04o}), so its contents may not "
+                f"be yours; if you are sure that they are, run `{remedy}` and try again"
             )
 
 
 def make_private(folder: Path) -> int:
-    """Take from everybody but the owner what they may do in a folder and all that is in it.
+    """Remove the permissions of all other users from a folder and everything in it.
 
     Returns
     -------
     int
-        What others could do in the folder itself before: the lowest six bits of its mode.
+        Previous permissions of others for the folder itself: the lowest six bits of its mode.
 
     Raises
     ------
     OSError
-        When something in it belongs to somebody else.
+        If something in it belongs to another user.
     """
     before = stat.S_IMODE(folder.stat().st_mode) & _OTHERS
-    folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_OTHERS)  # first: nobody comes in meanwhile
+    folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~_OTHERS)  # first: nobody enters meanwhile
     for path in _below(folder):
         mode = stat.S_IMODE(path.lstat().st_mode)
         if mode & _OTHERS:
@@ -110,7 +110,7 @@ def make_private(folder: Path) -> int:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Yield the files and folders in a folder, but no symbolic links."""
+    """Yield all files and folders below a folder, except symbolic links."""
     for root, folders, files in os.walk(folder):
         yield from (
             path for name in (*folders, *files) if not (path := Path(root, name)).is_symlink()
@@ -118,16 +118,16 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file of mode 0600 beside ``path`` and rename it, so that a reader never sees half of it.
+    """Write a file with mode 0600 under a temporary name and rename it, so that a reader never sees part of it.
 
     Raises
     ------
     OSError
-        When it cannot be written; nothing is left beside the old file then.
+        If it cannot be written; the temporary file is removed then.
     """
     beside = path.with_name(f".{path.name}.new")
     try:
-        beside.unlink(missing_ok=True)  # what a kill left behind, or a link that somebody put there
+        beside.unlink(missing_ok=True)  # left by a kill, or a link placed by somebody
         with open(beside, "xb", opener=private_opener) as file:
             file.write(content)
         beside.replace(path)
@@ -137,13 +137,13 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def making_sense_of(path: Path) -> Iterator[None]:
-    """Say in a sentence that a file is damaged, where what was read of it makes no sense.
+def reporting_damage(path: Path) -> Iterator[None]:
+    """Report a file as damaged if its content cannot be interpreted.
 
     Raises
     ------
     RunError
-        For what Python raises when a value is missing, of another kind or out of range.
+        For the exceptions that Python raises when a value is missing, of the wrong type or out of range.
     """
     try:
         yield
@@ -161,9 +161,9 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     RunError
-        When the file holds anything else.
+        If the file contains anything else.
     """
-    with making_sense_of(path):
+    with reporting_damage(path):
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict):
             raise TypeError("it is not a JSON object")
@@ -171,28 +171,28 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def refuse_unwritable(key: str, path: Path, *, is_folder: bool = False) -> None:
-    """Refuse a path that nothing can be written to, before any work is done for it.
+    """Raise an error if nothing can be written to a path; call it before any work is done.
 
     Parameters
     ----------
     key
-        The setting or option that names it.
+        The setting or option that names the path.
     path
-        It need not exist yet: what has to be writable is the first parent that does.
+        The path; it need not exist yet, but its first existing parent must be writable.
     is_folder
-        Whether it is to be a folder itself.
+        Whether the path is to be a folder.
 
     Raises
     ------
     ConfigError
-        With the folder, and why.
+        If it is not writable; the message names the folder and the reason.
     """
     folder = path.absolute() if is_folder else path.absolute().parent
     while not folder.exists():
         folder = folder.parent
     if not folder.is_dir():
         raise ConfigError(f"{key} = {path}: {folder} is a file, not a folder")
-    try:  # what root may do, and a file system that only reads, are not seen from the mode
+    try:  # the mode does not show what root may do, nor a read-only file system
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
@@ -202,14 +202,14 @@ def refuse_unwritable(key: str, path: Path, *, is_folder: bool = False) -> None:
 
 
 class Table:
-    """A CSV file that grows by rows and whose last rows can be taken back.
+    """CSV file to which rows are appended and whose last rows can be removed again.
 
     Parameters
     ----------
     path
-        The file; it is made with the first row.
+        The file; it is created with the first row.
     wanted
-        Columns without which it is damaged.
+        Required columns; a file without them counts as damaged.
     """
 
     def __init__(self, path: Path, *wanted: str) -> None:
@@ -234,17 +234,17 @@ class Table:
             raise
 
     def read(self, damaged: list[int] | None = None) -> list[dict[str, str]]:
-        """Return all whole rows; a torn last line, left by a full disk or a kill, is not one.
+        """Return all complete rows; an incomplete last line, left by a full disk or a kill, is skipped.
 
         Parameters
         ----------
         damaged
-            Is told the numbers of the lines that are damaged, which are left out.
+            List to which the numbers of damaged lines are appended; these lines are left out.
 
         Raises
         ------
         RunError
-            When a line is damaged and nobody is told.
+            If a line is damaged and ``damaged`` is None.
         """
         if not self.path.exists():
             return []
@@ -270,13 +270,13 @@ class Table:
         ]
 
     def set_aside(self) -> Path:
-        """Copy the file, so that nothing of it is lost that is left out; return the copy."""
+        """Copy the file, so that damaged lines are not lost, and return the path of the copy."""
         copy = self.path.with_name(f"{self.path.name}.damaged")
         write_atomically(copy, self.path.read_bytes())
         return copy
 
     def replace(self, rows: list[dict[str, str]]) -> None:
-        """Keep these rows only: a resumed run takes back what it will write again."""
+        """Keep only these rows; a resumed run removes those that it will write again."""
         if self.path.exists():
             self._rewrite(rows)
 
@@ -289,7 +289,7 @@ class Table:
 
 
 def _is_number(word: str, needed: bool) -> bool:
-    """Tell whether a word of a table is a number; unless it is needed also nothing, where a column came later."""
+    """Return whether a cell is a number; one that is not needed may be empty, if its column was added later."""
     try:
         number = float(word or "nan")
     except ValueError:

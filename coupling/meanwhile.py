@@ -1,4 +1,4 @@
-"""Telling a person how long something takes, while it takes it."""
+"""Progress reports during long operations."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ __all__ = ["meanwhile"]
 
 @contextmanager
 def meanwhile(tell: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run a function in a thread of its own until the block is over, which the event that it is given says."""
+    """Run a function in a thread while the block runs; the event passed to it is set when the block ends."""
     over = threading.Event()
     telling = threading.Thread(target=tell, args=(over,), daemon=True)
     telling.start()

@@ -1,6 +1,6 @@
-"""Modules of somebody's own, which a name such as ``module:ID`` says to import: found, and imported.
+"""Finding and importing the user's own modules, which names such as ``module:ID`` refer to.
 
-They may be in the current folder. The name of an environment and that of an algorithm mean the same here.
+They may be in the current folder. Names of environments and of algorithms are resolved in the same way.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ KNOWN = frozenset({
 
 
 class OwnFolder:
-    """The current folder of one environment, while it is called: a change of it is the environment's alone.
+    """Context in which an environment is called, so that a change of the current folder affects only this environment.
 
-    Relative paths of the process mean the same before and after.
+    Its folder is restored at the next call; the folder of the process is restored afterwards.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ def _go_to(folder: str) -> None:
 
 
 def is_known(module: str) -> bool:
-    """Tell whether a module comes with flowsim, its extras or Gymnasium, or is none (an empty name)."""
+    """Return whether a module belongs to flowsim, its extras or Gymnasium; True for an empty name."""
     return not module or module.partition(".")[0] in KNOWN
 
 
@@ -70,12 +70,12 @@ def import_module(module: str, said: str) -> ModuleType:
     module
         Its name.
     said
-        Where it was named, such as ``env = 'mine:Task-v0'``, for the sentence about what is wrong.
+        Where it was named, such as ``env = 'mine:Task-v0'``, for error messages.
 
     Raises
     ------
     ConfigError
-        When it is not there, is a mere folder, or cannot be imported.
+        If it does not exist, is a folder without code, or cannot be imported.
     """
     if not is_known(module):
         _look_in(os.getcwd())
@@ -84,9 +84,9 @@ def import_module(module: str, said: str) -> ModuleType:
             found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
-            missing = f"{module} needs a module {error.name!r}, which is not installed"
+            missing = f"{module} needs the module {error.name!r}, which is not installed"
             raise ConfigError(f"{said}: {missing}") from error
-        raise _not_there(module, said) from error
+        raise _module_not_found(module, said) from error
     except RAISED as error:
         raise ConfigError(
             f"{said}: {module} cannot be imported: {describe_failure(error)}"
@@ -97,12 +97,12 @@ def import_module(module: str, said: str) -> ModuleType:
 
 
 def find_module(module: str, said: str) -> Path:
-    """Return the file of a module, or a package's folder; nothing is imported. Arguments of ``import_module``.
+    """Return the file of a module or the folder of a package without importing it; arguments as ``import_module``.
 
     Raises
     ------
     ConfigError
-        When there is none.
+        If there is none.
     """
     top, *parts = module.split(".")
     spec: ModuleSpec | None
@@ -117,26 +117,26 @@ def find_module(module: str, said: str) -> Path:
             found := spec.origin or next(iter(spec.submodule_search_locations or ()), None)
         ):
             return Path(found).resolve()
-    raise _not_there(module, said)
+    raise _module_not_found(module, said)
 
 
-def _not_there(module: str, said: str) -> ConfigError:
+def _module_not_found(module: str, said: str) -> ConfigError:
     where = f"neither in the current folder {os.getcwd()} nor installed"
     return ConfigError(f"{said}: there is no module {module!r}, {where}")
 
 
 def _mere_folder(module: str, said: str, folder: Path) -> ConfigError:
-    """Return what to say of a folder without code of its own, which Python imports as an empty package."""
+    """Return the error for a folder without code of its own, which Python imports as an empty package."""
     name = module.rpartition(".")[2]
     if (folder / f"{name}.py").is_file():
         hint = f"{name}.py is in it: run the command there (cd {os.path.relpath(folder)})"
     else:
-        hint = f"name one of its files, as {module}.FILE"
+        hint = f"name one of its files, such as {module}.FILE"
     return ConfigError(f"{said}: {module} is a folder, not a module; {hint}")
 
 
 def _look_in(folder: str) -> None:
-    """Let modules of a folder be imported, but no folder in it, such as a clone of ours, instead of ours."""
+    """Make modules in a folder importable, but no copy of flowsim in it, such as a clone, instead of this package."""
     if folder in sys.path:
         return
     for package in ("flowsim", "rl_agent", "coupling", "cases"):

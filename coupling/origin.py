@@ -1,4 +1,4 @@
-"""What a result comes from: machine, versions, commit."""
+"""Provenance of a result: machine, versions, commit."""
 
 import os
 import platform
@@ -14,13 +14,13 @@ from threadpoolctl import threadpool_info
 __all__ = ["DISTRIBUTION", "flowsim_version", "machine", "provenance"]
 
 DISTRIBUTION = "flowsim-rl"
-"""What pip calls us: the name flowsim belongs to another project there."""
+"""Name of the distribution on PyPI, where ``flowsim`` is another project."""
 
 _PACKAGES = ("numpy", "torch", "gymnasium", "pyzmq", "numba", "scipy", "mujoco")
 
 
 def machine() -> dict[str, Any]:
-    """Return what the numbers were measured on."""
+    """Return a description of this machine: CPU, cores, system, Python, BLAS and GPU."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -39,7 +39,7 @@ def machine() -> dict[str, Any]:
 
 
 def _gpu() -> dict[str, Any]:
-    """Name the device that this process has used, if it has used one."""
+    """Return the GPU and the CuPy version if this process has imported CuPy, else an empty dict."""
     cupy = sys.modules.get("cupy")
     if cupy is None or not cupy.cuda.is_available():
         return {}
@@ -48,13 +48,13 @@ def _gpu() -> dict[str, Any]:
 
 
 def _blas() -> list[dict[str, Any]]:
-    """Tell which kernels NumPy's matrix products run on: the same CPU is half as fast with the wrong ones."""
+    """Return the kernels of NumPy's matrix products: the same CPU is half as fast with the wrong ones."""
     np.dot(np.ones((2, 2)), np.ones((2, 2)))
     return [of for of in threadpool_info() if of["user_api"] == "blas" and "architecture" in of]
 
 
 def provenance() -> dict[str, Any]:
-    """Return what produces a result: commit, Python, machine and versions."""
+    """Return the provenance of a result: commit, Python, machine and versions."""
     return {
         "commit": _git_commit(),
         "python": platform.python_version(),
@@ -65,7 +65,7 @@ def provenance() -> dict[str, Any]:
 
 
 def flowsim_version() -> str:
-    """Return the version of the installed package; a copy that was never installed has none."""
+    """Return the version of the installed package, or a note that it is not installed."""
     return _version(DISTRIBUTION) or "(not installed, so without a version)"
 
 
@@ -77,10 +77,10 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """Return the commit of the checkout that this package lies in, marked when it was changed.
+    """Return the commit of the checkout that contains this package, marked ``-dirty`` if files differ from it.
 
-    Kept results may change: a script that measures several things in turn writes them.
-    The variable FLOWSIM_COMMIT names the commit of a copy without a history of its own.
+    Changes in ``benchmarks/results`` are ignored, because a script that measures several things in turn writes there.
+    The variable FLOWSIM_COMMIT gives the commit of a copy without a git history.
     """
     if named := os.environ.get("FLOWSIM_COMMIT"):
         return named
@@ -95,7 +95,7 @@ def _git_commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    """Return what git says in the folder of this package."""
+    """Return the output of a git command in the folder of this package."""
     answer = subprocess.run(
         ["git", *words],
         cwd=Path(__file__).parent,

@@ -1,4 +1,4 @@
-"""Signals that ask a process to end, and output streams whose reader is gone, a closed terminal for example."""
+"""Signals that ask a process to end, and output streams without a reader, such as a closed terminal."""
 
 import contextlib
 import os
@@ -22,19 +22,19 @@ __all__ = [
 ]
 
 ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-"""What asks a process to end besides Ctrl-C: a scheduler or a person, a terminal that is closed, and the warning that
-SLURM sends before a job's time limit when it is asked to (``--signal=B:USR1@120``)."""
+"""Signals besides Ctrl-C that ask a process to end: SIGTERM from a scheduler or a person, SIGHUP from a closed
+terminal, and SIGUSR1, which SLURM sends before a job's time limit if asked to (``--signal=B:USR1@120``)."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """The command was asked to end.
+    """Raised when the command is asked to end.
 
     Parameters
     ----------
     text
-        What was reached and how to go on; may be empty.
+        What was reached and how to continue; may be empty.
     number
-        Of the signal.
+        Number of the signal.
     """
 
     def __init__(self, text: str = "", number: int = signal.SIGINT) -> None:
@@ -43,14 +43,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 def number_of(interruption: KeyboardInterrupt) -> int:
-    """Return the signal behind a KeyboardInterrupt: SIGINT unless it says otherwise."""
+    """Return the number of the signal behind a KeyboardInterrupt, SIGINT if it has none."""
     return getattr(interruption, "number", signal.SIGINT)
 
 
 def interruption_behind(error: BaseException) -> KeyboardInterrupt | None:
-    """Return the interruption that an error came from, or None.
+    """Return the interruption that caused an error, or None.
 
-    A signal in the middle of the import of a compiled module comes out of it as an ImportError.
+    A signal during the import of a compiled module surfaces as an ImportError.
     """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
@@ -60,9 +60,9 @@ def interruption_behind(error: BaseException) -> KeyboardInterrupt | None:
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
-    """Let the first signal of :data:`ENDING` raise :class:`Interrupted`, and ignore further ones: it is ending then.
+    """Raise :class:`Interrupted` at the first signal of :data:`ENDING`, and ignore further ones.
 
-    A closed terminal sends SIGHUP twice, by the shell and by the kernel. A signal that this process was started to
+    When a terminal is closed, the shell and the kernel both send SIGHUP. A signal that this process was started to
     ignore, as ``nohup`` does with SIGHUP, stays ignored.
     """
     came = False
@@ -85,10 +85,10 @@ def interrupting() -> Iterator[None]:
 
 
 def deaf_streams() -> list[TextIO]:
-    """Return which of stdout and stderr are pipes that nobody reads any more, or a terminal that was closed."""
+    """Return which of stdout and stderr are pipes without a reader or a closed terminal."""
     deaf = []
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError):  # there is none, or it is no file
+        with contextlib.suppress(AttributeError, OSError):  # no such stream, or not a file
             poll = select.poll()
             poll.register(stream.fileno(), 0)
             if any(event & select.POLLERR for _, event in poll.poll(0)):
@@ -97,12 +97,12 @@ def deaf_streams() -> list[TextIO]:
 
 
 def discard(stream: TextIO) -> None:
-    """Let what is still to be written to a stream go nowhere."""
+    """Redirect a stream to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def leave_closed_terminal() -> None:
-    """Let output that was for a terminal go nowhere once it is closed; there, each write would be an error."""
+    """Redirect output to the null device if its terminal is closed, where each write would fail."""
     for stream in deaf_streams():
-        if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # a pipe is another matter
+        if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode):  # not a pipe
             discard(stream)

@@ -1,7 +1,8 @@
-"""A task of your own on `FlowTask`: an ellipse crosses the wake of a cylinder, from one bank to the other.
+"""Your own task on `FlowTask`: an ellipse crosses the wake of a cylinder, from one bank to the other.
 
 Units: the cylinder's diameter D, the speed U of the stream, times in D/U. The body, its force and torque, its sensors
-and its 14 observations are those of the shipped tasks; what is new here is the flow, the start, the reward and the end.
+and its 14 observations are those of the shipped tasks; the flow, the initial condition, the reward and the termination
+are defined here.
 
     flowsim train env=crossing:Crossing-v0 run.name=crossing run.steps=40000
 """
@@ -26,7 +27,7 @@ from flowsim import Disk
 BOX = (8.0, 5.0)
 CYLINDER = (1.5, 2.5)
 FAR_BANK = 3.75
-"""The height y at which the other bank is reached."""
+"""Height y at which the other bank is reached."""
 EFFORT_WEIGHT = 0.05
 BONUS = 1.0
 
@@ -44,7 +45,7 @@ class CrossingOptions(EllipseOptions):
 
 
 class Crossing(FlowTask[CrossingOptions]):
-    """The task; bodies are the cylinder (0) and the swimmer (1)."""
+    """The task, with the cylinder (body 0) and the swimmer (body 1)."""
 
     options_class = CrossingOptions
     folder = Path(__file__).parent
@@ -54,41 +55,41 @@ class Crossing(FlowTask[CrossingOptions]):
 
     def __init__(self, options: CrossingOptions, batch: int) -> None:
         super().__init__(options, batch)
-        # what a reward compares with is saved with an environment
+        # the reward compares with the previous height; `memory` is saved with the environment
         self.memory["height"] = np.zeros(batch)
 
     def flow(self) -> Flow:
-        """Return a cylinder in an unbounded stream, and the swimmer behind it."""
+        """Return the flow: a cylinder in an unbounded stream, and the swimmer behind it."""
         return Flow(bodies=[Disk(center=CYLINDER), ellipse((4.0, 1.25))])
 
     def actuators(self) -> Sequence[Actuator]:
-        """Return force and torque on the swimmer."""
+        """Return the actuator: force and torque on the swimmer."""
         return [push(1, self.options)]
 
     def sensors(self) -> Sequence[Sensor]:
-        """Return where the swimmer is, its motion, and the flow past its skin."""
+        """Return the sensors: position and motion of the swimmer, and the flow along its surface."""
         return [Computed(self._position, [BOX[0]] * 2), *own_state(1, self.options)]
 
     def _position(self) -> FloatArray:
-        """Return where the swimmer is, from the cylinder."""
+        """Return the position of the swimmer relative to the cylinder."""
         return np.asarray(self.simulation.body_state.position[:, 1] - CYLINDER)
 
     def draw(self, generator: np.random.Generator) -> list[float]:
-        """Return a place near the lower bank, and an angle."""
+        """Return a random position near the lower bank, and a random angle."""
         ranges = ((3.5, 5.0), (1.0, 1.5), (-np.pi / 8, np.pi / 8))
         return [generator.uniform(low, high) for low, high in ranges]
 
     def place(self, index: int, drawn: list[float]) -> None:
-        """Put the swimmer at rest there, in a stream that has just begun."""
+        """Place the swimmer there at rest, in a stream that has just started."""
         state = self.simulation.body_state
         state.position[index, 1], state.angle[index, 1] = drawn[:2], drawn[2]
 
     def begin(self, which: BoolArray) -> None:
-        """Note the height from which the first action begins."""
+        """Store the height at which the first action starts."""
         self.memory["height"][which] = self.simulation.body_state.position[which, 1, 1]
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return the way gained towards the other bank, less the effort, and a bonus while it is there."""
+        """Return the progress towards the other bank, minus the effort, plus a bonus while the swimmer is there."""
         height = self.simulation.body_state.position[:, 1, 1].copy()
         gained, self.memory["height"] = height - self.memory["height"], height
         bonus = np.where(height >= FAR_BANK, BONUS, 0.0)

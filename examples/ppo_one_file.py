@@ -1,10 +1,10 @@
-"""Proximal policy optimisation in one file, on any Gymnasium task with actions in a box: it shares nothing with ours.
+"""Proximal policy optimisation in one file, on any Gymnasium task with a `Box` action space, independent of rl_agent.
 
     python examples/ppo_one_file.py                                    # the coarsest wake, 8 agents in one batch
     python examples/ppo_one_file.py --env Pendulum-v1 --steps 100000
 
-Schulman et al., "Proximal Policy Optimization Algorithms" (2017), with generalised advantage estimation (2016), as
-CleanRL writes such files: everything from the arguments to the update in the order in which it happens.
+Schulman et al., "Proximal Policy Optimization Algorithms" (2017), with generalised advantage estimation (2016), in the
+style of CleanRL: everything from the arguments to the update, in the order in which it happens.
 """
 
 import argparse
@@ -21,7 +21,7 @@ GAMMA, LAMBDA, CLIP, EPOCHS, BATCHES, RATE = 0.97, 0.95, 0.2, 10, 8, 1e-3
 
 
 def make(env: str, count: int) -> gymnasium.vector.VectorEnv:
-    """Return a batch of environments that start again within the step that ends an episode."""
+    """Return a batch of environments that reset in the same step in which an episode ends."""
     if gymnasium.spec(env).vector_entry_point:  # the flows of a batch are simulated together
         options = {"preset": "sketch"} if env.startswith("flowsim/DCylinderWake") else {}
         mode = AutoresetMode.SAME_STEP
@@ -34,7 +34,7 @@ def make(env: str, count: int) -> gymnasium.vector.VectorEnv:
 
 
 def network(inputs: int, outputs: int, last: float) -> nn.Sequential:
-    """Return two layers of 64 with orthogonal weights, and a linear layer scaled by `last`."""
+    """Return two layers of 64 units with orthogonal weights, and a linear layer scaled by `last`."""
     layers = [
         nn.Linear(inputs, 64),
         nn.Tanh(),
@@ -49,13 +49,13 @@ def network(inputs: int, outputs: int, last: float) -> nn.Sequential:
 
 
 class Scale:
-    """Mean and variance of all observations so far, by which they are made comparable."""
+    """Normalises observations by the mean and variance of all observations so far."""
 
     def __init__(self, size: int) -> None:
         self.mean, self.var, self.count = np.zeros(size), np.ones(size), 1e-4
 
     def __call__(self, x: np.ndarray, update: bool = True) -> torch.Tensor:
-        """Return observations (n, size) scaled, after counting them in."""
+        """Return normalised observations (n, size), after updating the statistics with them."""
         if update:
             total, shift = self.count + len(x), x.mean(axis=0) - self.mean
             self.var = (
@@ -69,9 +69,9 @@ class Scale:
         )
 
 
-# one function, to be read from top to bottom like the algorithm
+# one function, which reads from top to bottom like the algorithm
 def main() -> list[float]:
-    """Train, and return the returns of all episodes in their order."""
+    """Train, and return the returns of all episodes in order."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", default="flowsim/DCylinderWake-v0")
     parser.add_argument("--steps", type=int, default=50_000)
@@ -112,13 +112,13 @@ def main() -> list[float]:
                 act = distribution(x)
                 a = act.sample()
                 logp, v = act.log_prob(a), value(x).squeeze(-1)
-            # the policy speaks in units of half the width of the box
+            # the policy acts in units of half the range of the action space
             given = np.clip(low + (a.numpy() + 1) / 2 * (high - low), low, high)
             observation, reward, terminated, truncated, infos = envs.step(given.astype(low.dtype))
             ended, running = terminated | truncated, running + reward
             reward = np.asarray(reward, np.float64).copy()
             for i in np.flatnonzero(ended):
-                # the episode would have gone on: its value stands for the rest
+                # a truncated episode: bootstrap with the value of its last observation
                 if not terminated[i]:
                     with torch.no_grad():
                         reward[i] += GAMMA * float(

@@ -1,4 +1,4 @@
-"""Gymnasium's own tools: a batch of flows under its wrappers, and a film by RecordVideo (extra `video`).
+"""Gymnasium's own tools: a batch of flows with its wrappers, and a film with RecordVideo (extra `video`).
 
 python examples/with_gymnasium.py --actions 20
 """
@@ -13,7 +13,7 @@ WAKE = "cases:flowsim/DCylinderWake-v0"
 
 
 def main() -> None:
-    """Act at random in a batch of four, then film one."""
+    """Take random actions in a batch of four flows, then film one flow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--actions", type=int, default=20)
     actions = parser.parse_args().actions

@@ -1,4 +1,4 @@
-"""Search for settings by Optuna (extra `optuna`): each trial is one `flowsim train`, evaluated at its end.
+"""Search for settings with Optuna (extra `optuna`): each trial is one `flowsim train`, evaluated at its end.
 
 python examples/with_optuna.py --trials 8
 """
@@ -12,12 +12,12 @@ import optuna
 
 from coupling.commands import run_command
 
-TASK = "flowsim/LinearQuadratic-v0"  # bring a point to the origin; the best return is known
+TASK = "flowsim/LinearQuadratic-v0"  # move a point to the origin; the best return is known
 SPARE = ["agent.hidden=[32, 32]", "workers.agents=4", "workers.processes=1"]
 
 
 def main() -> None:
-    """Maximise the mean return over the learning rate, the discount and the gradient steps."""
+    """Maximise the mean return over the learning rate, the discount factor and the steps per gradient step."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--steps", type=int, default=4000)

@@ -1,4 +1,4 @@
-"""SAC or PPO of stable-baselines3 on a task in the flow; needs `pip install 'flowsim-rl[sb3]'`.
+"""SAC or PPO of Stable-Baselines3 on a flow task; needs `pip install 'flowsim-rl[sb3]'`.
 
 python examples/with_stable_baselines3.py sac --steps 5000
 python examples/with_stable_baselines3.py sac --steps 24000 --task CylinderJets --preset quick
@@ -29,7 +29,7 @@ def main() -> None:
     model = learner("MlpPolicy", env, gamma=0.97, seed=0, device="cpu", **settings)
     model.learn(total_timesteps=args.steps)
     returns, measured = [], []
-    for seed in range(2**31, 2**31 + 5):  # from here on, initial states that are kept for tests
+    for seed in range(2**31, 2**31 + 5):  # seeds of the held-out initial states
         observation, _ = env.reset(seed=seed)
         total, over = 0.0, False
         while not over:
@@ -37,7 +37,7 @@ def main() -> None:
             observation, reward, terminated, truncated, info = env.step(action)
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
-        measured.append(info.get("measures", {}))  # drag, net power and the like; the wake has none
+        measured.append(info.get("measures", {}))  # drag, net power and so on; the wake has none
     print(f"mean return {np.mean(returns):.1f}")
     for name in measured[0]:
         print(f"{name} at the end {np.mean([values[name] for values in measured]):.3f}")

@@ -1,4 +1,4 @@
-"""A task in the flow in TorchRL: transforms, a policy, a collector; needs `pip install 'flowsim-rl[torchrl]'`.
+"""A flow task in TorchRL: transforms, a policy, a collector; needs `pip install 'flowsim-rl[torchrl]'`.
 
 python examples/with_torchrl.py --frames 400
 python examples/with_torchrl.py --frames 400 --task CylinderJets --preset quick
@@ -15,12 +15,12 @@ from torchrl.envs.libs.gym import GymEnv
 
 
 def make(task: str, preset: str) -> TransformedEnv:
-    """Return the environment with the returns of its episodes."""
+    """Return the environment with episode returns."""
     return TransformedEnv(GymEnv(f"cases:flowsim/{task}-v0", preset=preset), RewardSum())
 
 
 def main() -> None:
-    """Collect with a policy that nobody has trained."""
+    """Collect transitions with an untrained policy."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=400)
     parser.add_argument("--task", default="DCylinderWake")

@@ -1,1 +1,1 @@
-"""Atari games by ale-py, with the preprocessing of Gymnasium's own wrappers (extra ``atari``)."""
+"""Atari games (ale-py) with the preprocessing of Gymnasium's wrappers (extra ``atari``)."""

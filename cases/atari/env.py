@@ -1,9 +1,9 @@
-"""Atari games, and MinAtar's small ones, as flat pictures: one frame a step, which a learner's memory stacks itself.
+"""Atari and MinAtar games with flat images as observations, one frame per step; the replay memory stacks frames.
 
-The screen goes through Gymnasium's own wrappers: no-ops at the start, every fourth frame, the maximum of the last two,
-grey, 84 x 84 (Mnih et al. 2015; Machado et al. 2018, section 3). Sticky actions (Machado et al. 2018, section 5.2)
-repeat the last action with probability 0.25 instead of the new one, frame by frame; the papers before have none.
-Episodes end after 27,000 actions at the latest, half an hour of the game.
+The screen is preprocessed by Gymnasium's wrappers: no-ops at the start, every fourth frame, the maximum of the last
+two, greyscale, 84 x 84 (Mnih et al. 2015; Machado et al. 2018, section 3). With sticky actions (Machado et al. 2018,
+section 5.2), on each frame the last action is repeated with probability 0.25 instead of the new one; earlier papers do
+not use them. Episodes are truncated after 27,000 actions, half an hour of play.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class MinAtarOptions(BaseModel):
 
 
 def make_atari(render_mode: str | None = None, **options: Any) -> gym.Env[Any, Any]:
-    """Make a game of ``AtariOptions``.
+    """Make an Atari game with the options of ``AtariOptions``.
 
     Returns
     -------
     gym.Env
-        Observations are pictures of one channel, flat, shape (size size,), numbers from 0 to 255.
+        Observations are flattened greyscale images, shape (size * size,), with values from 0 to 255.
 
     Raises
     ------
     gym.error.DependencyNotInstalled
-        Without the extra ``atari``.
+        If the extra ``atari`` is not installed.
     TypeError, ValueError
-        For an unknown option, a value that is not allowed or a game that is not there.
+        For an unknown option, an invalid value or an unknown game.
     """
     chosen = _checked(AtariOptions, options)
     ale = _imported("ale_py", "atari")
@@ -94,24 +94,24 @@ def make_atari(render_mode: str | None = None, **options: Any) -> gym.Env[Any, A
 
 
 class MinAtar(gym.Env[Any, Any]):
-    """A game of MinAtar (Young & Tian 2019): 10 x 10 places, a channel for each kind of thing, the likes of Atari's.
+    """A game of MinAtar (Young & Tian 2019), a simplified Atari game on a 10 x 10 grid with a channel per object type.
 
-    Observations are flat, channel by channel, 1 where there is such a thing and else 0, shape (channels 100,); actions
-    are those that the game knows.
+    Observations are flattened channel by channel, shape (channels * 100,), 1 where there is an object of the type and
+    0 elsewhere; actions are those that have an effect in the game.
 
     Parameters
     ----------
     render_mode
-        None or ``rgb_array``, a picture of as many pixels as places, a colour for each kind of thing.
+        None or ``rgb_array``, an image with one pixel per cell and one colour per object type.
     **options
-        Those of ``MinAtarOptions``.
+        Options of ``MinAtarOptions``.
 
     Raises
     ------
     gym.error.DependencyNotInstalled
-        Without the extra ``minatar``.
+        If the extra ``minatar`` is not installed.
     TypeError, ValueError
-        For an unknown option, a value that is not allowed or a game that is not there.
+        For an unknown option, an invalid value or an unknown game.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  (Gymnasium's own)
@@ -132,7 +132,7 @@ class MinAtar(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.uint8], dict[str, Any]]:
-        """Begin a game."""
+        """Start a game."""
         super().reset(seed=seed)
         if seed is not None:
             self._game.seed(seed)
@@ -142,12 +142,12 @@ class MinAtar(gym.Env[Any, Any]):
     def step(
         self, action: np.int64
     ) -> tuple[npt.NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
-        """Play a frame."""
+        """Play one frame."""
         reward, ended = self._game.act(self._actions[int(action)])
         return self._picture(), float(reward), bool(ended), False, {}
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return a picture in the mode ``rgb_array``; of things in one place the last kind is seen."""
+        """Return an image in the mode ``rgb_array``; in a cell with several objects, the last type is visible."""
         if self.render_mode is None:
             return None
         state = self._game.state()

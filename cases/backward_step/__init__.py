@@ -1,1 +1,1 @@
-"""The flow over a backward-facing step, with a jet ahead of its edge: task and presets."""
+"""Flow over a backward-facing step with a jet ahead of the edge: task and presets."""

@@ -1,33 +1,32 @@
-"""flowsim/BackwardStep-v0: a jet ahead of a backward-facing step calms the flow behind it, which amplifies noise.
+"""flowsim/BackwardStep-v0: a jet ahead of a backward-facing step damps the noise-amplifying flow behind it.
 
-Units: the height h of the step, the peak velocity U of the inflow, T = h/U, density of the fluid 1. "D" of options and
+Units: the height h of the step, the peak velocity U of the inflow, T = h/U, density of the fluid 1. "D" in options and
 messages is h.
 
-Where the numbers come from
----------------------------
-1.  The flow: Boujo & Gallaire (2015, J. Fluid Mech. 762) as HydroGym's environment "Step" has it: a channel that
-    widens from h to 2 h, a parabolic inflow of peak velocity U, Re = U h/nu = 600. It is stable, but amplifies
-    disturbances.
-2.  The actuator: fluid blown or sucked through the wall over the last 0.7 h before the edge, as a parabola.
-3.  Noise comes in two heights of the step ahead of the edge, in the middle of the channel, 0.2 h wide. HydroGym's is a
-    random force, filtered with a time of 0.1 h/U.
-4.  What is to be small: the kinetic energy of the deviation from the steady flow.
+Sources of the parameters
+-------------------------
+1.  Flow: Boujo & Gallaire (2015, J. Fluid Mech. 762) as in HydroGym's environment "Step": a channel that widens from h
+    to 2 h, a parabolic inflow of peak velocity U, Re = U h/nu = 600. It is stable, but amplifies disturbances.
+2.  Actuator: blowing or suction through the wall over the last 0.7 h before the edge, with a parabolic profile.
+3.  Noise: it enters 2 h ahead of the edge, in the middle of the channel, and is 0.2 h wide. In HydroGym it is a random
+    force, filtered with a time of 0.1 h/U.
+4.  Quantity to be minimised: the kinetic energy of the deviation from the steady flow.
 
-Ours
-----
+Our choices
+-----------
 1.  The channel begins 3 h ahead of the edge and ends 25 h behind it (HydroGym: 5 and 50 h).
-2.  At the beginning of each action noise is an impulse (`cases.impulse`), whose speed is normally distributed with the
-    standard deviation `noise_speed`. All of an episode are drawn when it starts; those of training, validation and
-    test come from other seeds.
-3.  `sensors`: "upstream", the velocity at six points between the noise and the slot; "both", with them the slope of the
-    velocity at seven points of the lower wall, from which the energy to come can be told; "shear", that slope near the
-    end of the lower bubble alone, where HydroGym measures it. What is observed is the deviation from the steady flow,
-    of the last `past` actions. What the wall tells has been amplified before, so that the jet comes too late for it.
-4.  The flow rate of the jet is at most a sixteenth of HydroGym's 0.0156 U h: random commands of this size already make
-    the cost half as large again.
-5.  The energy is taken at the end of an action, and over the first `energy_length` of the wide channel, so that a cost
-    follows its cause sooner.
-6.  Every episode starts from the steady flow, and noise fills the channel from upstream.
+2.  The noise is an impulse (`cases.impulse`) at the beginning of each action, whose speed is normally distributed with
+    the standard deviation `noise_speed`. All impulses of an episode are sampled when it starts; training, validation
+    and test use different seeds.
+3.  `sensors`: "upstream" is the velocity at six points between the noise and the slot; "both" adds the wall slope du/dy
+    at seven points of the lower wall, from which the future energy can be predicted; "shear" is that slope near the end
+    of the lower bubble only, where HydroGym measures it. Observed are the deviations from the steady flow of the last
+    `past` actions. Disturbances seen at the wall have already been amplified, too late for the jet to cancel them.
+4.  The flow rate of the jet is at most a sixteenth of HydroGym's 0.0156 U h: random commands of this size already
+    increase the cost by half.
+5.  The energy is taken at the end of an action, over the first `energy_length` of the wide channel only, so that the
+    cost follows its cause sooner.
+6.  Every episode starts from the steady flow, and the noise fills the channel from upstream.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ WALL = {
     "both": (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0),
     "shear": (11.8, 11.9, 12.0, 12.1, 12.2),
 }
-"""Where du/dy is sensed at the lower wall, behind the edge, by `sensors`."""
+"""Distances behind the edge at which du/dy is sensed at the lower wall, for each value of `sensors`."""
 DEVELOPMENT = Development(time=900.0, snapshots=1, spacing=1.0, push=0.0)
-"""The bubbles grow slowly."""
+"""The time is long because the bubbles grow slowly."""
 
 
 class BackwardStepOptions(SteadyOptions):
@@ -88,7 +87,7 @@ class BackwardStepOptions(SteadyOptions):
 
 
 class BackwardStep(SteadyTask[BackwardStepOptions]):
-    """The task; its only body is the step."""
+    """The task of `BackwardStepEnv`; its only body is the step."""
 
     options_class = BackwardStepOptions
     folder = Path(__file__).parent
@@ -103,7 +102,7 @@ class BackwardStep(SteadyTask[BackwardStepOptions]):
         self._impulse = vertical_jet(self.simulation.grid, NOISE, NOISE_SIZE)
 
     def flow(self) -> Flow:
-        """Return the channel, the lower half of whose inlet is solid."""
+        """Return the channel; the lower half of its inlet section is solid."""
         x, y = 0.5 * INLET, 0.25 * HEIGHT
         step = polygon([(-x, -y), (x, -y), (x, y), (-x, y)], center=(x, y))
         return Flow(
@@ -116,7 +115,7 @@ class BackwardStep(SteadyTask[BackwardStepOptions]):
 
     @property
     def development(self) -> Development:
-        """Every episode starts from the steady flow."""
+        """Development of the steady flow, from which every episode starts."""
         return DEVELOPMENT
 
     def energy_window(self) -> tuple[Point, Point]:
@@ -124,23 +123,23 @@ class BackwardStep(SteadyTask[BackwardStepOptions]):
         return (INLET, INLET + self.options.energy_length), (0.0, HEIGHT)
 
     def sensed(self) -> tuple[Points, Sequence[float]]:
-        """Return the points between the noise and the slot, and those of the lower wall."""
+        """Return the points between the noise and the slot, and the x of those at the lower wall."""
         sensors = self.options.sensors
         return UPSTREAM if sensors != "shear" else (), [INLET + x for x in WALL[sensors]]
 
     # --- noise --------------------------------------------------------------------------------------------------
 
     def draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return the speed of the impulse at the beginning of every action."""
+        """Sample the speed of the impulse at the beginning of every action."""
         options = self.options
         return options.noise_speed * generator.standard_normal(options.episode_actions)
 
     def place(self, index: int, drawn: FloatArray) -> None:
-        """Note the noise of an episode."""
+        """Store the noise of an episode."""
         self.memory["noise"][index], self.memory["played"][index] = drawn, 0
 
     def actuate(self, commands: FloatArray) -> None:
-        """Do what the commands say, and let the noise of this action come in."""
+        """Apply the commands, and add the noise of this action."""
         super().actuate(commands)
         played, noise = self.memory["played"], self.memory["noise"]
         u, v = self._impulse
@@ -151,7 +150,7 @@ class BackwardStep(SteadyTask[BackwardStepOptions]):
 
 
 class BackwardStepEnv(FlowEnv):
-    """flowsim/BackwardStep-v0: a jet ahead of a backward-facing step calms the flow behind it, which amplifies noise.
+    """flowsim/BackwardStep-v0: a jet ahead of a backward-facing step damps the noise-amplifying flow behind it.
 
     Lengths are in the height h of the step, velocities in the peak velocity U of the inflow, times in h/U; rho is the
     density of the fluid. x runs along the stream and y upwards; Re = U h/nu = 600.
@@ -163,22 +162,22 @@ class BackwardStepEnv(FlowEnv):
     | --- | --- | --- | --- |
     | 0 to 11 | velocity x and y at each point at the end of the last action | U | 50 |
     | 12 to 18 | du/dy at each point of the wall at that time | U/h | 50 |
-    | 19 to 56 | the same of the action before, and of the one before that | | 50 |
+    | 19 to 56 | the same for the two actions before | | 50 |
     | 57 to 59 | the last three actions | | 1 |
 
-    `sensors`: "upstream" leaves out the wall, "shear" has five points of the wall, 11.8 to 12.2 h behind the edge.
+    `sensors`: "upstream" omits the wall, "shear" has only five points at the wall, 11.8 to 12.2 h behind the edge.
 
     Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the jet, 0.001 U h at 1, which is reached
-    in a straight line within h/U; negative values suck.
+    by a linear ramp over h/U; negative values are suction.
 
-    Reward of an action: less the energy of the deviation at its end over `energy_reference`, less `effort_weight` times
-    the square of the action.
+    Reward of an action: minus the energy of the deviation at its end divided by `energy_reference`, minus
+    `effort_weight` times the square of the action.
 
-    An episode starts from the steady flow; an impulse of noise comes with every action. It is truncated after 120
+    An episode starts from the steady flow; an impulse of noise is added at every action. It is truncated after 120
     actions, 120 h/U.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid). Options: the fields of `BackwardStepOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid).
+    Options are the fields of `BackwardStepOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = BackwardStep
@@ -187,8 +186,8 @@ class BackwardStepEnv(FlowEnv):
 class BackwardStepVectorEnv(FlowVectorEnv):
     """flowsim/BackwardStep-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 60), actions (num_envs, 1), rewards and options are those of `BackwardStepEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 60), actions (num_envs, 1), rewards and options are those of `BackwardStepEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = BackwardStep

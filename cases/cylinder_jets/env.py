@@ -3,26 +3,27 @@
 After Rabault et al. (2019, J. Fluid Mech. 865 281). Units: the cylinder's diameter D, the mean velocity U of the
 channel, T = D/U, density of the fluid 1.
 
-Where the numbers come from (the authors' code, Cylinder2DFlowControlDRL and its parallel version)
---------------------------------------------------------------------------------------------------
-1.  Channel of Schaefer & Turek (1996), Re 100 of the mean velocity.
-2.  Jets at 90 and -90 degrees, 10 degrees wide, radial, cosine profile. What one blows the other sucks: at a command
-    of 1 the upper one blows Q = 0.1 U D, a peak of 1.8 U at the wall. The flow rate goes to its command in a straight
-    line over the action (parallel version).
+Sources of the parameters (the authors' code, Cylinder2DFlowControlDRL and its parallel version)
+------------------------------------------------------------------------------------------------
+1.  Channel of Schaefer & Turek (1996), Re 100 based on the mean velocity.
+2.  Jets at 90 and -90 degrees, 10 degrees wide, radial, with a cosine profile and opposite flow rates: at a command of
+    1 the upper jet blows Q = 0.1 U D, with a peak of 1.8 U at the wall, and the lower one sucks as much. The flow rate
+    follows a linear ramp over the action (parallel version).
 3.  Action of 0.25 D/U, a thirteenth of a shedding period; episode of 80 actions.
-4.  Probes of the pressure: 151, in a grid around and behind the cylinder and on two rings; `probes` 11 and 5, fewer as
-    in the paper, at places of ours.
-5.  Reward: drag reference - C_D - 0.2 |C_L|, averages over the action; drag and lift contain the momentum of the jets.
-    It is 20 times the authors', who have forces in other units. `power_weight` and `lift_weight` give the jets and the
-    lift a price: preset `priced` has that of the jets' power and FluidGym's full weight of the lift.
-6.  The power of the jets is |Q|^3 / S^2 of both together, S the width of a slot: Xia et al. (2024, J. Fluid Mech.).
+4.  Pressure probes: 151, in a grid around and behind the cylinder and on two rings. The paper also has sets of 11 and 5
+    (`probes`); their positions here are ours.
+5.  Reward: drag reference - C_D - 0.2 |C_L|, averaged over the action; drag and lift contain the momentum of the jets.
+    It is 20 times the authors' because of their units of force. `power_weight` and `lift_weight` penalise the power of
+    the jets and the lift: the preset `priced` has the full power of the jets and FluidGym's full weight of the lift.
+6.  The power of the jets is the sum of |Q|^3 / S^2 over both, where S is the width of a slot: Xia et al. (2024, J.
+    Fluid Mech.).
 
-Deviations
-----------
-1.  Every episode starts from a stored state of the shedding wake, those of training, validation and test differ;
-    the authors go on from the last state in four of five episodes.
-2.  The last action is observed, too.
-3.  Cells of the grid: at 20 per D a slot is 1.7 cells wide, at 40 (preset `default`) 3.5.
+Differences from the paper
+--------------------------
+1.  Every episode starts from a stored state of the shedding wake; training, validation and test use different states.
+    The authors continue from the last state in four of five episodes.
+2.  The last action is also observed.
+3.  Grid: at 20 cells per D a slot is 1.7 cells wide, at 40 (preset `default`) 3.5.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ RINGS = [
     for angle in np.radians(np.arange(0.0, 360.0, 10.0))
 ]
 FIRST = [(0.75, -0.5), (0.75, 0.5)]
-"""Of all numbers of probes, so that a feedback of their difference fits each."""
+"""The first two probes of every set, so that feedback of their difference works with each."""
 GRID = [
     *(
         (x, y)
@@ -69,7 +70,7 @@ PROBES = {
     ],
     5: [*FIRST, (1.5, -0.5), (1.5, 0.5), (2.5, 0.0)],
 }
-"""By their number, from the centre of the cylinder."""
+"""Sets of probes by their number; positions relative to the centre of the cylinder."""
 
 
 class CylinderJetsOptions(JetOptions):
@@ -81,7 +82,7 @@ class CylinderJetsOptions(JetOptions):
     action_time: float = Field(0.25, gt=0.0, le=100.0, description="time one action is held")
     probes: Literal[151, 11, 5] = Field(151, description="number of pressure probes")
     power_weight: float = Field(
-        0.0, ge=0.0, description="weight of the jets' power in the reward; 1 is its price"
+        0.0, ge=0.0, description="weight of the jets' power in the reward; 1 for the net power"
     )
     lift_weight: float = Field(
         0.2, ge=0.0, description="weight of |C_L| of an action in the reward"
@@ -96,7 +97,7 @@ class CylinderJetsOptions(JetOptions):
 
 
 class CylinderJets(JetTask[CylinderJetsOptions]):
-    """The task; the jets are the upper and the lower one."""
+    """The task of `CylinderJetsEnv`; the jets are the upper and the lower one."""
 
     options_class = CylinderJetsOptions
     folder = Path(__file__).parent
@@ -111,7 +112,7 @@ class CylinderJets(JetTask[CylinderJetsOptions]):
 
     @property
     def development(self) -> Development:
-        """Episodes start from stored states of the shedding wake."""
+        """Development of the shedding wake, from whose stored states episodes start."""
         return channel.DEVELOPMENT
 
     def sensors(self) -> Sequence[Sensor]:
@@ -130,19 +131,19 @@ class CylinderJetsEnv(FlowEnv):
 
     | index | what | unit | bound |
     | --- | --- | --- | --- |
-    | 0 to 150 | pressure at the probes: 63 behind, 16 beside the cylinder, two rings of 36 | rho U^2 | 1000 |
+    | 0 to 150 | pressure at the probes: 63 behind the cylinder, 16 next to it, two rings of 36 | rho U^2 | 1000 |
     | 151 | the last action | | 1 |
 
-    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the upper jet, 0.1 U D at 1, which the lower
-    one takes in; it is reached in a straight line within 0.25 D/U.
+    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the upper jet, 0.1 U D at 1; the lower jet
+    has the opposite flow rate. It is reached by a linear ramp over 0.25 D/U.
 
-    Reward of an action: `drag_reference` - C_D - 0.2 |C_L| (`power_weight`, `lift_weight`: other prices).
+    Reward of an action: `drag_reference` - C_D - 0.2 |C_L|. `power_weight` and `lift_weight` change the weights.
 
-    An episode starts from a stored state of the shedding wake; those of training, validation and test differ. It is
-    truncated after 80 actions, 20 D/U.
+    An episode starts from a stored state of the shedding wake; training, validation and test use different states. It
+    is truncated after 80 actions, 20 D/U.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid; `priced`). Options: the fields of `CylinderJetsOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid), `priced`.
+    Options are the fields of `CylinderJetsOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = CylinderJets
@@ -151,8 +152,8 @@ class CylinderJetsEnv(FlowEnv):
 class CylinderJetsVectorEnv(FlowVectorEnv):
     """flowsim/CylinderJets-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 152), actions (num_envs, 1), rewards and options are those of `CylinderJetsEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 152), actions (num_envs, 1), rewards and options are those of `CylinderJetsEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = CylinderJets

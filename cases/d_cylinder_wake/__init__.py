@@ -1,1 +1,1 @@
-"""The benchmark: an ellipse in the wake of a D-section cylinder."""
+"""The ellipse in the wake of a D-section cylinder: task and presets."""

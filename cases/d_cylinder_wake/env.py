@@ -1,42 +1,43 @@
-"""flowsim/DCylinderWake-v0: an ellipse keeps its place in a cylinder's wake with little effort.
+"""flowsim/DCylinderWake-v0: an ellipse keeps its position in a cylinder's wake with little effort.
 
 The benchmark of Novati & Koumoutsakos, "Remember and Forget for Experience Replay" (2019), section 5.4 and
 appendix D. Units: the cylinder's diameter D, its speed U, T = D/U, density of the fluid 1.
 
-O, a half disk with its curved side ahead, moves to the left at U, Re = U D/nu = 400; we move with it. A, an
-ellipse with the major axis D, aspect ratio 0.2 and the density of the fluid, is free in x, y and theta. Once
-per T the agent chooses a force and a torque on A. It is paid -|a|^2, and -100 if A leaves the box 0.5 <= x <=
-3.5, |y| <= 1.5 around O.
+O, a half disk with its curved side upstream, moves to the left at U, Re = U D/nu = 400; the frame of reference moves
+with it. A, an ellipse with the major axis D, aspect ratio 0.2 and the density of the fluid, is free in x, y and theta.
+Once per T the agent chooses a force and a torque on A. The reward is -|a|^2, and -100 if A leaves the box
+0.5 <= x <= 3.5, |y| <= 1.5 around O.
 
-What the paper leaves out, and what we do
------------------------------------------
-1.  Scales of the action: force 0.5 rho U^2 D and torque 0.05 rho U^2 D^2 at |a_i| = 1, actions clipped to
-    [-1, 1]. The original code (January 2019) used 1 and 1 without a limit; there the paper's exploration
-    noise alone spins A by several radians per action.  The reward is that of the clipped action.
-2.  The sign: force and torque act on A (the paper: "on the flow").
+Choices where the paper gives no details
+----------------------------------------
+1.  Scales of the action: force 0.5 rho U^2 D and torque 0.05 rho U^2 D^2 at |a_i| = 1, with actions clipped to
+    [-1, 1]. The original code (January 2019) used 1 and 1 without limits; with these the paper's exploration
+    noise alone rotates A by several radians per action. The reward is computed from the clipped action.
+2.  Sign: force and torque act on A (the paper: "on the flow").
 3.  Sensors: at the four ends of A's axes, in the order front, top, rear, bottom; both components (in the axes
-    of the box) of the flow velocity relative to the surface there, sampled 0.05 D outside it
-    (`sensor_offset`), as no slip leaves nothing to measure on the surface.
+    of the box) of the flow velocity relative to the surface, sampled 0.05 D outside it (`sensor_offset`), since
+    this velocity vanishes on the surface because of no slip.
 4.  Observation: position of A's centre relative to the middle of O's flat side, angle in (-pi, pi], velocity
-    relative to O, angular velocity, then the sensors. Clipped far beyond what occurs (8 D, 50 U, 200 U/D).
-5.  Box of the flow 8 D x 4 D, the middle of O's flat side at (1.8, 2.0).
+    relative to O, angular velocity, then the sensors. The clipping limits are far beyond what occurs (8 D, 50 U,
+    200 U/D).
+5.  Box of the flow: 8 D x 4 D, with the middle of O's flat side at (1.8, 2.0).
 6.  The alive box is that of the original code; it is checked after every solver step, and leaving it ends the
     action.
-7.  Starts: A at rest relative to O, `start_range="paper"`: x in [0.75, 3.25], y in [-1.25, 1.25], theta in
+7.  Initial states: A at rest relative to O. `start_range="paper"`: x in [0.75, 3.25], y in [-1.25, 1.25], theta in
     [-pi/4, pi/4]; "narrow": x in [1, 2.5], y in [-0.5, 0.5], theta in [-pi/8, pi/8].
-8.  The flow at the start: "impulsive" (a uniform stream meets resting bodies, as in the original) or
-    "developed": one of 24 stored snapshots of the periodic wake of O alone, into which A is put at rest.
+8.  Initial flow: "impulsive" (a uniform stream meets bodies at rest, as in the original) or "developed": one of 24
+    stored snapshots of the periodic wake of O alone, into which A is put at rest.
 
-Deviations from the paper
--------------------------
-1.  Grid: the paper says h = 2^-10 D; we read 2^-10 of the box's length (1024 x 512 cells, preset `paper`);
-    the other presets are coarser, and integrate with a second-order method at CFL 0.55 instead of explicit
-    Euler at 0.1.
-2.  Sides: the paper has Neumann conditions everywhere, in which drag and wake depend on the box. Here the box is
+Differences from the paper
+--------------------------
+1.  Grid: the paper states h = 2^-10 D; we interpret it as 2^-10 of the box's length (1024 x 512 cells, preset
+    `paper`). The other presets are coarser, and integrate with a second-order method at CFL 0.55 instead of
+    explicit Euler at 0.1.
+2.  Sides: the paper has Neumann conditions everywhere, with which drag and wake depend on the box. Here the box is
     cut out of an unbounded stream (`far_field`) with an outflow on the right: drag coefficient and period are
-    within 4 % of those in a box of 40 x 24 D (docs/studies/boxes.md, 16 cells per D). Preset `paper` has Neumann
-    conditions on bottom and top, preset `sketch` walls; both nearly double the drag.
-3.  A simulation that blows up ends its episode with -100 and `info["diverged"]`.
+    within 4 % of those in a box of 40 x 24 D (docs/studies/boxes.md, 16 cells per D). The preset `paper` has Neumann
+    conditions at bottom and top, the preset `sketch` has walls; both nearly double the drag.
+3.  If a simulation diverges, its episode ends with -100 and `info["diverged"]`.
 4.  The frame moves with O; the equations are the same, since O does not accelerate.
 """
 
@@ -67,8 +68,8 @@ START_RANGES = {
 }
 STREAM = (1.0, 0.0)
 DEVELOPMENT = Development(time=80.0, snapshots=24, spacing=1.9, bodies=1)
-"""Of the wake of O alone: until the vortex street is periodic (between far-field sides it swings less widely before);
-24 snapshots cover nine to fourteen shedding periods, and no two the same phase."""
+"""Wake of O alone, until the vortex street is periodic (between far-field sides its amplitude is smaller before). The
+24 snapshots cover nine to fourteen shedding periods, all at different phases."""
 
 
 class WakeOptions(EllipseOptions):
@@ -89,7 +90,7 @@ class WakeOptions(EllipseOptions):
 
 
 class DCylinderWake(FlowTask[WakeOptions]):
-    """The task; bodies are O (0) and A (1)."""
+    """The task of `DCylinderWakeEnv`; bodies are O (0) and A (1)."""
 
     options_class = WakeOptions
     folder = Path(__file__).parent
@@ -106,7 +107,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
 
     @property
     def development(self) -> Development | None:
-        """Return how the wake develops that A is put into, unless starts are impulsive."""
+        """Development of the wake of O; None for impulsive starts."""
         return DEVELOPMENT if self.options.start == "developed" else None
 
     def actuators(self) -> Sequence[Actuator]:
@@ -114,7 +115,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
         return [push(1, self.options)]
 
     def sensors(self) -> Sequence[Sensor]:
-        """Return the position of A, its motion, and the flow past its skin."""
+        """Return the position of A, its motion, and the flow past its surface."""
         return [Computed(self._position, [BOX[0]] * 2), *own_state(1, self.options)]
 
     def _position(self) -> FloatArray:
@@ -123,12 +124,12 @@ class DCylinderWake(FlowTask[WakeOptions]):
         return position[:, 1] - position[:, 0]
 
     def draw(self, generator: np.random.Generator) -> list[float]:
-        """Return the place of A from the middle of O's flat side, and its angle."""
+        """Sample the position of A relative to the middle of O's flat side, and its angle."""
         ranges = START_RANGES[self.options.start_range]
         return [generator.uniform(low, high) for low, high in ranges]
 
     def place(self, index: int, drawn: list[float]) -> None:
-        """Put A at rest there."""
+        """Place A at rest at the sampled position and angle."""
         x, y, angle = drawn
         state = self.simulation.body_state
         state.position[index, 1] = CYLINDER[0] + x, CYLINDER[1] + y
@@ -140,7 +141,7 @@ class DCylinderWake(FlowTask[WakeOptions]):
 
 
 class DCylinderWakeEnv(FlowEnv):
-    """flowsim/DCylinderWake-v0: an ellipse keeps its place in the wake of a D-section cylinder with little effort.
+    """flowsim/DCylinderWake-v0: an ellipse keeps its position in the wake of a D-section cylinder with little effort.
 
     Lengths are in the cylinder's diameter D, velocities in its speed U, times in D/U; rho is the density of fluid and
     ellipse. x runs along the stream and y upwards; Re = U D/nu = 400.
@@ -149,11 +150,11 @@ class DCylinderWakeEnv(FlowEnv):
 
     | index | what | unit | bound |
     | --- | --- | --- | --- |
-    | 0, 1 | centre of the ellipse, x and y, from the middle of the cylinder's flat side | D | 8 |
+    | 0, 1 | centre of the ellipse, x and y, relative to the middle of the cylinder's flat side | D | 8 |
     | 2 | angle of the major axis | rad | pi |
     | 3, 4 | velocity of its centre, x and y | U | 50 |
     | 5 | angular velocity | U/D | 200 |
-    | 6 to 13 | flow velocity past the skin at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
+    | 6 to 13 | flow velocity past the surface at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
 
     Action, float32 of shape (3,), each from -1 to 1 (clipped), constant for 1 D/U:
 
@@ -164,13 +165,13 @@ class DCylinderWakeEnv(FlowEnv):
 
     Reward of an action: -(a0^2 + a1^2 + a2^2), from -3 to 0; -100 for the one in which the agent leaves the box.
 
-    An episode starts with the ellipse at rest at a random place of x from 1 to 2.5, y from -0.5 to 0.5, angle from
-    -pi/8 to pi/8, in a random phase of the wake. It is terminated when the centre leaves 0.5 <= x <= 3.5, |y| <= 1.5
+    An episode starts with the ellipse at rest at random x from 1 to 2.5, y from -0.5 to 0.5 and angle from -pi/8 to
+    pi/8, at a random phase of the wake. It is terminated when the centre leaves 0.5 <= x <= 3.5, |y| <= 1.5
     (or when the simulation diverges, see `info["diverged"]`), and truncated after 400 actions.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`, `fine` or `paper`: wider starts, finer grids, hours instead of minutes; `sketch`: coarser, 40 actions).
-    Options: the fields of `WakeOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default`, `fine` and `paper` (wider initial
+    range, finer grids, hours instead of minutes) and `sketch` (coarser, 40 actions).
+    Options are the fields of `WakeOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = DCylinderWake
@@ -179,8 +180,8 @@ class DCylinderWakeEnv(FlowEnv):
 class DCylinderWakeVectorEnv(FlowVectorEnv):
     """flowsim/DCylinderWake-v0, a batch of agents in one simulation.
 
-    Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `DCylinderWakeEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `DCylinderWakeEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = DCylinderWake

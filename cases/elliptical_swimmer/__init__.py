@@ -1,1 +1,1 @@
-"""An ellipse that swims to a target."""
+"""The ellipse that swims to a target: task and presets."""

@@ -1,21 +1,20 @@
 """flowsim/EllipticalSwimmer-v0: an ellipse swims to a random target and stays there with little effort.
 
 Units: the body's major axis L, a reference speed U, T = L/U, density of the fluid 1. The body, its actuation,
-its sensors and its observation are those of flowsim/DCylinderWake-v0 (see there), but the first two
-observations are the position of the target relative to the body, and velocities are those in the box. Re = U
-L/nu.
+its sensors and its observation are those of flowsim/DCylinderWake-v0, except that the first two observations
+are the position of the target relative to the body, and velocities are those in the box. Re = U L/nu.
 
-The box is 4 L x 4 L, of still water between walls without friction, unless a `stream` (then the sides are
-inflow, outflow and slip) or a `vortex` in the middle (of this circulation, in U L, with a Gaussian core of
-radius 0.3 L) is asked for.
+The box is 4 L x 4 L and contains still water between frictionless walls. The options `stream` (the sides are
+then inflow, outflow and slip) and `vortex` (a vortex in the middle with this circulation, in U L, and a
+Gaussian core of radius 0.3 L) add a flow.
 
-Start: the body at rest, its centre and the target uniform from the seed in the inner 2 L x 2 L and at least
-0.5 L apart, the angle uniform in (-pi, pi].
+Initial state: the body is at rest; its centre and the target are sampled uniformly in the inner 2 L x 2 L, at
+least 0.5 L apart, and the angle uniformly in (-pi, pi].
 
 Reward per action: the progress towards the target in L, minus 0.05 |a|^2, plus 0.1 while the body's centre is
-within 0.1 L of the target. The episode is truncated after 100 actions, and terminated with -10 instead when
-the body's centre comes closer than half its length to a side, which it might then touch (or when the
-simulation diverges).
+within 0.1 L of the target. The episode is truncated after 100 actions. It is terminated with the reward -10
+when the body's centre comes closer than half its length to a side, which it could then touch, or when the
+simulation diverges.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ BOX = (4.0, 4.0)
 MARGIN = 0.5
 """Distance from the sides at which the episode ends, in L."""
 INNER = ((1.0, 3.0), (1.0, 3.0))
-"""x and y of starts and targets."""
+"""Ranges of x and y of initial positions and targets."""
 CLOSEST_TARGET = 0.5
 TARGET_RADIUS = 0.1
 TARGET_BONUS = 0.1
@@ -65,7 +64,7 @@ class SwimmerOptions(EllipseOptions):
 
 
 class EllipticalSwimmer(FlowTask[SwimmerOptions]):
-    """The task; its only body is the swimmer."""
+    """The task of `EllipticalSwimmerEnv`; its only body is the swimmer."""
 
     options_class = SwimmerOptions
     folder = Path(__file__).parent
@@ -92,7 +91,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
         return [push(0, self.options)]
 
     def sensors(self) -> Sequence[Sensor]:
-        """Return the way to the target, the body's motion, and the flow past its skin."""
+        """Return the relative position of the target, the body's motion, and the flow past its surface."""
         return [Computed(self._way, [BOX[0]] * 2), *own_state(0, self.options)]
 
     def _way(self) -> FloatArray:
@@ -100,14 +99,14 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
         return np.asarray(self.memory["target"] - self.simulation.body_state.position[:, 0])
 
     def draw(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray, float]:
-        """Return the places of body and target, and the angle."""
+        """Sample the positions of body and target, and the angle."""
         body, target = _draw_point(generator), _draw_point(generator)
         while np.hypot(*(target - body)) < CLOSEST_TARGET:
             target = _draw_point(generator)
         return body, target, -generator.uniform(-np.pi, np.pi)
 
     def place(self, index: int, drawn: tuple[FloatArray, FloatArray, float]) -> None:
-        """Put the body at rest there, and its target."""
+        """Place the body at rest, and its target."""
         body, target, angle = drawn
         state = self.simulation.body_state
         state.position[index, 0], state.angle[index, 0] = body, angle
@@ -115,7 +114,7 @@ class EllipticalSwimmer(FlowTask[SwimmerOptions]):
         self.memory["distance"][index] = np.hypot(*(target - body))
 
     def prepare(self, which: BoolArray) -> None:
-        """Add a Lamb-Oseen vortex in the middle of these boxes, if there is to be one."""
+        """Add a Lamb-Oseen vortex in the middle of the box if the option `vortex` is not zero."""
         if self.options.vortex == 0.0:
             return
         grid = self.simulation.grid
@@ -156,11 +155,11 @@ class EllipticalSwimmerEnv(FlowEnv):
 
     | index | what | unit | bound |
     | --- | --- | --- | --- |
-    | 0, 1 | centre of the target, x and y, from that of the ellipse | L | 4 |
+    | 0, 1 | centre of the target, x and y, relative to that of the ellipse | L | 4 |
     | 2 | angle of the major axis | rad | pi |
     | 3, 4 | velocity of its centre, x and y | U | 50 |
     | 5 | angular velocity | U/L | 200 |
-    | 6 to 13 | flow velocity past the skin at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
+    | 6 to 13 | flow velocity past the surface at the front, top, rear and bottom ends of the axes, x and y | U | 50 |
 
     Action, float32 of shape (3,), each from -1 to 1 (clipped), constant for 1 L/U:
 
@@ -169,15 +168,15 @@ class EllipticalSwimmerEnv(FlowEnv):
     | 0, 1 | force on the ellipse along x and y | 0.5 rho U^2 L |
     | 2 | torque on the ellipse, anticlockwise | 0.05 rho U^2 L^2 |
 
-    Reward of an action: how much nearer the target came in L, minus 0.05 (a0^2 + a1^2 + a2^2), plus 0.1 while the
+    Reward of an action: the progress towards the target in L, minus 0.05 (a0^2 + a1^2 + a2^2), plus 0.1 while the
     centre is within 0.1 L of the target; -10 for the one in which the agent comes too close to a side.
 
-    An episode starts with the ellipse at rest, it and the target at random places of the inner 2 L x 2 L at least
-    0.5 L apart. It is terminated when the centre comes closer than 0.5 L to a side of the box (or when the simulation
-    diverges, see `info["diverged"]`), and truncated after 100 actions.
+    An episode starts with the ellipse at rest, with ellipse and target at random positions in the inner 2 L x 2 L, at
+    least 0.5 L apart. It is terminated when the centre comes closer than 0.5 L to a side of the box (or when the
+    simulation diverges, see `info["diverged"]`), and truncated after 100 actions.
 
-    These are the numbers of the preset `quick` (16 cells per L), which `gymnasium.make` takes unless another one is
-    named (`preset="default"`: 32 cells per L). Options: the fields of `SwimmerOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick` (16 cells per L). Other presets: `default` (32 cells per L).
+    Options are the fields of `SwimmerOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = EllipticalSwimmer
@@ -186,8 +185,8 @@ class EllipticalSwimmerEnv(FlowEnv):
 class EllipticalSwimmerVectorEnv(FlowVectorEnv):
     """flowsim/EllipticalSwimmer-v0, a batch of agents in one simulation.
 
-    Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `EllipticalSwimmerEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 14), actions (num_envs, 3), rewards and options are those of `EllipticalSwimmerEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = EllipticalSwimmer

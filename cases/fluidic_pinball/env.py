@@ -1,32 +1,32 @@
-"""flowsim/FluidicPinball-v0: three cylinders turn to lower the power that holds them in a stream.
+"""flowsim/FluidicPinball-v0: three cylinders rotate to lower the power that holds them in a stream.
 
-Units: the diameter D of each cylinder, the stream's U, T = D/U, density of the fluid 1.
+Units: the diameter D of each cylinder, the velocity U of the stream, T = D/U, density of the fluid 1.
 
-Three cylinders stand on an equilateral triangle of side 1.5 D that points upstream, in a box of 26 x 12 D (Deng et
-al. 2020, J. Fluid Mech. 884 A37). The controller turns each of them.
+Three cylinders are at the corners of an equilateral triangle of side 1.5 D that points upstream, in a box of 26 x 12 D
+(Deng et al. 2020, J. Fluid Mech. 884 A37). The controller rotates each of them.
 
-Where the numbers come from
----------------------------
-1.  Geometry: all sources agree. Box: x from -6 to 20 and y from -6 to 6 about the front cylinder, sides without
-    friction, as in HydroGym, whose numbers we compare with; Deng et al. have the origin between the rear cylinders,
-    Holm (2020, thesis, Oslo) the stream's velocity at the sides. The cylinders cover 21 % of the box's height, so
-    every coefficient is that of this box: in an unbounded stream the drag at Re 30 is a third lower.
+Sources of the parameters
+-------------------------
+1.  Geometry: all sources agree. Box: x from -6 to 20 and y from -6 to 6 relative to the front cylinder, with slip
+    sides, as in HydroGym, whose numbers we compare with. Deng et al. have the origin between the rear cylinders; Holm
+    (2020, thesis, Oslo) prescribes the stream's velocity at the sides. The cylinders cover 21 % of the box's height, so
+    the coefficients are specific to this box: in an unbounded stream the drag at Re 30 is a third lower.
 2.  Wall speed of at most U: Holm. Others allow 2.5 U (drlfoam) and 5 U (HydroGym).
-3.  An action of 0.875 D/U, an episode of 80: Holm; a tenth of a shedding period at Re 100.
-4.  Reward: the power saved of towing and turning together, in 1/2 rho U^3 D, as in Li et al. (2022, J. Fluid Mech.
-    932), who minimize the net drag power. A cylinder that the flow turns gives nothing back. Others reward drag and
-    lift alone.
-5.  Branch: above Re 68 the mean flow leans to one side. `branch` says to which one the jet between the rear
-    cylinders is turned; "up" and "down" are mirror images.
+3.  Actions of 0.875 D/U, a tenth of a shedding period at Re 100, and episodes of 80 actions: Holm.
+4.  Reward: the reduction of the total power of towing and rotation, in 1/2 rho U^3 D, as in Li et al. (2022, J. Fluid
+    Mech. 932), who minimize the net drag power. No power is gained from a cylinder that the flow turns. Others reward
+    drag and lift only.
+5.  Branch: above Re 68 the mean flow is deflected to one side. `branch` is the direction in which the jet between the
+    rear cylinders is deflected; "up" and "down" are mirror images.
 
-Ours
-----
+Our choices
+-----------
 1.  Sensors: the velocity at nine points of the wake, as many as Cornejo Maceda et al. (2021, J. Fluid Mech. 917 A42)
-    have, at other places; drag and lift of each cylinder, averaged over the last action (HydroGym has these alone);
-    and the last action.
-2.  The spin approaches its command in a straight line within the action.
-3.  Cells of the grid: see the presets. The wall of a penalised cylinder is of first order: at 12 cells per D the
-    drag at Re 100 is 3 % above that of body-fitted grids (docs/pinball.md).
+    have, but at other positions; drag and lift of each cylinder, averaged over the last action (HydroGym has only
+    these); and the last action.
+2.  The angular velocity follows a linear ramp to its command over the action.
+3.  Grid: see the presets. The penalisation is first-order accurate at the wall: at 12 cells per D the drag at Re 100 is
+    3 % above that of body-fitted grids (docs/pinball.md).
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from flowsim import Disk, Sides
 BOX = (26.0, 12.0)
 FRONT = (6.0, 6.0)
 MIDDLE = (FRONT[0] + 0.75 * np.sqrt(3.0), FRONT[1])
-"""Between the rear cylinders."""
+"""Midpoint between the rear cylinders."""
 CENTERS = (
     FRONT,
     (MIDDLE[0], MIDDLE[1] + 0.75),
     (MIDDLE[0], MIDDLE[1] - 0.75),
 )
-"""Of the front, the top and the bottom cylinder."""
+"""Centres of the front, the top and the bottom cylinder."""
 PROBES = tuple((MIDDLE[0] + x, MIDDLE[1] + y) for x in (1.0, 2.5, 4.0) for y in (-1.25, 0.0, 1.25))
 DEVELOPMENT = Development(time=150.0, snapshots=30, spacing=4.1, split=True)
-"""Until the flow is on its branch; each third of the states covers four to five periods of Re 100."""
+"""Long enough for the flow to be on its branch; each third of the states covers four to five periods at Re 100."""
 
 
 class PinballOptions(DragOptions):
@@ -82,30 +82,30 @@ class PinballOptions(DragOptions):
 
 
 class FluidicPinball(SpinTask[PinballOptions]):
-    """The task; bodies are the front, the top and the bottom cylinder, and one agent turns all of them."""
+    """The task of `FluidicPinballEnv`; bodies are the front, top and bottom cylinder, and one agent turns them all."""
 
     options_class = PinballOptions
     folder = Path(__file__).parent
 
     def flow(self) -> Flow:
-        """Return the cylinders between sides without friction."""
+        """Return the cylinders between slip sides."""
         sides = Sides("inflow", "outflow", "slip", "slip")
         return Flow(bodies=[Disk(diameter=1.0, center=center) for center in CENTERS], sides=sides)
 
     @property
     def development(self) -> Development:
-        """Episodes start from stored states of one branch; a push upwards turns the jet between the cylinders down."""
+        """Development of one branch; an upward push deflects the jet between the rear cylinders downwards."""
         push = -DEVELOPMENT.push if self.options.branch == "up" else DEVELOPMENT.push
         return replace(DEVELOPMENT, push=push)
 
     def actuators(self) -> Sequence[Actuator]:
-        """Return the spins; the wall moves at `wall_speed` at a command of 1, and gets there within the action."""
+        """Return the rotations; at a command of 1 the wall moves at `wall_speed`, and the ramp lasts one action."""
         rate, ramp = 2.0 * self.options.wall_speed, self.options.action_time
         return [Spin([k], rate=rate, ramp=ramp) for k in range(len(CENTERS))]
 
     @property
     def command_names(self) -> tuple[str, ...]:
-        """Which cylinder each number of an action turns."""
+        """Cylinder that each action component turns."""
         return ("front", "top", "bottom")
 
     def sensors(self) -> Sequence[Sensor]:
@@ -114,7 +114,7 @@ class FluidicPinball(SpinTask[PinballOptions]):
 
 
 class FluidicPinballEnv(FlowEnv):
-    """flowsim/FluidicPinball-v0: three cylinders turn to lower the power that holds them in a stream.
+    """flowsim/FluidicPinball-v0: three cylinders rotate to lower the power that holds them in a stream.
 
     Lengths are in the diameter D of a cylinder, velocities in the stream's U, times in D/U; rho is the density of the
     fluid. x runs along the stream and y upwards; Re = U D/nu = 100.
@@ -125,21 +125,20 @@ class FluidicPinballEnv(FlowEnv):
     | --- | --- | --- | --- |
     | 0 to 17 | velocity at nine points, 1, 2.5 and 4 behind the rear cylinders, y -1.25, 0, 1.25, x and y | U | 50 |
     | 18 to 20 | drag of the front, the top and the bottom cylinder, averaged over the last action | rho U^2 D | 1000 |
-    | 21 to 23 | their lift | rho U^2 D | 1000 |
+    | 21 to 23 | lift of these, averaged likewise | rho U^2 D | 1000 |
     | 24 to 26 | the last action | | 1 |
 
     Action, float32 of shape (3,), each from -1 to 1 (clipped): the angular velocity of the front, the top and the
-    bottom cylinder, anticlockwise, at 1 such that the wall moves at U; it is reached in a straight line within 0.875
-    D/U.
+    bottom cylinder, positive anticlockwise; at 1 the wall moves at U. It is reached by a linear ramp over 0.875 D/U.
 
-    Reward of an action: `drag_reference` - C_D - C_P, of all cylinders together, where C_P is the coefficient of the
-    power that turns them (`power_weight`, `lift_weight`: other shares).
+    Reward of an action: `drag_reference` - C_D - C_P for all cylinders together, where C_P is the coefficient of the
+    power that turns them. `power_weight` and `lift_weight` change the weights.
 
-    An episode starts from a stored state of the branch in which the jet between the rear cylinders is turned upwards;
-    those of training, validation and test differ. It is truncated after 80 actions, 70 D/U.
+    An episode starts from a stored state of the branch in which the jet between the rear cylinders is deflected
+    upwards; training, validation and test use different states. It is truncated after 80 actions, 70 D/U.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid). Options: the fields of `PinballOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid).
+    Options are the fields of `PinballOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = FluidicPinball
@@ -148,8 +147,8 @@ class FluidicPinballEnv(FlowEnv):
 class FluidicPinballVectorEnv(FlowVectorEnv):
     """flowsim/FluidicPinball-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 27), actions (num_envs, 3), rewards and options are those of `FluidicPinballEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 27), actions (num_envs, 3), rewards and options are those of `FluidicPinballEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = FluidicPinball

@@ -1,1 +1,1 @@
-"""A stream over an open cavity, with a jet ahead of it: task and presets."""
+"""Flow over an open cavity with a jet ahead of it: task and presets."""

@@ -1,28 +1,31 @@
-"""flowsim/PitchingFoil-v0: a foil in gusts pitches to keep its lift.
+"""flowsim/PitchingFoil-v0: a foil in gusts pitches to keep its lift constant.
 
-Units: the foil's chord c, the stream's U, T = c/U, density of the fluid 1. "D" of options and messages is the chord.
+Units: the foil's chord c, the velocity U of the stream, T = c/U, density of the fluid 1. "D" in options and messages is
+the chord.
 
-Where the numbers come from
----------------------------
-1.  The task: Beckers & Eldredge 2024, arXiv 2404.01506. A plate pitches, the action is its pitch acceleration, random
-    pulses of force ahead of it disturb the flow, and the lift is to stay what it is; observations are lift, angle and
-    angular velocity. We have its abstract and a summary, not its tables: Reynolds number, pulses, bounds and weights
-    below are ours.
-2.  Pivot at a quarter of the chord: the follow-up arXiv 2506.10153 says that it needs far less effort than one at
-    half of the chord (`pivot`).
+Sources of the parameters
+-------------------------
+1.  Task: Beckers & Eldredge 2024, arXiv 2404.01506. A plate pitches, the action is its pitch acceleration, random
+    pulses of force ahead of it disturb the flow, and the lift has to be kept constant; observations are lift, angle and
+    angular velocity. We have the abstract and a summary, but not the tables: Reynolds number, pulses, bounds and
+    weights below are ours.
+2.  Pivot at a quarter of the chord: according to the follow-up arXiv 2506.10153 it needs far less effort than a pivot
+    at half of the chord (`pivot`).
 
-Ours
-----
-1.  A NACA 0015 instead of a flat plate, because a plate thinner than four cells is none on this grid; Re 200 of the
-    chord; it starts at 10 degrees instead of zero, so that there is a lift to keep.
-2.  A gust is an impulse of a few hundredths of a force in no time: a vertical jet with its return flow, free of
-    divergence, is added to the velocity a chord ahead of the nose. v = s (1 - x^2 / l^2) exp(-r^2 / (2 l^2)), l = 0.3
-    c. Gusts come 1 to 3 c/U apart, at the beginning of an action, with s uniform in +-`gust_speed` and their height in
-    +-0.25 c. All of an episode are drawn when it starts; those of training, validation and test come from other seeds.
+Our choices
+-----------
+1.  A NACA 0015 instead of a flat plate, because a plate thinner than four cells cannot be resolved; Re 200 based on the
+    chord; an initial angle of 10 degrees instead of zero, so that there is lift.
+2.  A gust is an impulse of a few hundredths of a force that acts instantaneously: a divergence-free vertical jet with
+    its return flow is added to the velocity one chord ahead of the nose. v = s (1 - x^2 / l^2) exp(-r^2 / (2 l^2)),
+    l = 0.3 c. Gusts are 1 to 3 c/U apart, at the beginning of an action, with s uniform in +-`gust_speed` and the
+    height uniform in +-0.25 c. All gusts of an episode are sampled when it starts; training, validation and test use
+    different seeds.
 3.  Every episode starts from the same steady flow.
-4.  Reward: less the square of the deviation of the mean C_L of an action, less `effort_weight` times the square of the
-    action.
-5.  The angle stays within 30 degrees of the start and the rate within 1 U/c: what would lead beyond is cut.
+4.  Reward: minus the square of the deviation of the mean C_L of an action, minus `effort_weight` times the square of
+    the action.
+5.  The angle is limited to 30 degrees from the start and the rate to 1 U/c: actions that would exceed the limits are
+    clipped.
 """
 
 from __future__ import annotations
@@ -49,9 +52,9 @@ from flowsim.render.units import units_of
 BOX = (7.0, 4.0)
 PIVOT = (2.5, 2.0)
 GUST_SIZE, GUST_AHEAD, GUST_HEIGHT = 0.3, 1.0, 0.25
-"""Length of a gust, distance of its middle from the nose at angle 0, and the largest from the height of the pivot."""
+"""Length scale of a gust, distance of its centre from the nose at angle 0, and its largest height above the pivot."""
 GAPS = (1.0, 3.0)
-"""Between gusts."""
+"""Range of the time between gusts."""
 LARGEST_PITCH = np.radians(30.0)
 LIFT_LIMIT, RATE_LIMIT = 1000.0, 200.0
 DEVELOPMENT = Development(time=25.0, snapshots=1, spacing=1.0, push=0.0)
@@ -59,7 +62,7 @@ DEVELOPMENT = Development(time=25.0, snapshots=1, spacing=1.0, push=0.0)
 
 @functools.lru_cache(maxsize=8)
 def foil(thickness: float, pivot: float, degrees: float) -> Body:
-    """Return the foil with its nose up; its area and moments take a second, so environments share it."""
+    """Return the foil with its nose up; cached, because computing its area and moments takes a second."""
     corners = naca(thickness, pivot=pivot).tolist()
     return polygon(corners, center=PIVOT, angle=-np.radians(degrees))
 
@@ -98,7 +101,7 @@ class PitchingFoilOptions(FlowOptions):
 
 
 class PitchingFoil(FlowTask[PitchingFoilOptions]):
-    """The task; its only body is held at the pivot, and one agent decides how it turns."""
+    """The task of `PitchingFoilEnv`; its only body is held at the pivot and turned by one agent."""
 
     options_class = PitchingFoilOptions
     folder = Path(__file__).parent
@@ -116,14 +119,14 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
 
     @property
     def development(self) -> Development:
-        """Every episode starts from the steady flow."""
+        """Development of the steady flow, from which every episode starts."""
         return DEVELOPMENT
 
     def disturb(self, simulation: Simulation) -> None:
-        """Leave it alone: the flow is to become steady."""
+        """Do nothing, so that the flow becomes steady."""
 
     def actuators(self) -> Sequence[Actuator]:
-        """Return the acceleration of the pitch, nose down where it is positive, as angles are counted."""
+        """Return the pitch acceleration; positive is anticlockwise, that is nose down."""
         options, start = self.options, -np.radians(self.options.degrees)
         return [
             PitchAcceleration(
@@ -136,7 +139,7 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
         ]
 
     def sensors(self) -> Sequence[Sensor]:
-        """Return the last deviations of the lift, angle and angular velocity, each in turn, and the last action."""
+        """Return the last lift deviations, angles and angular velocities, grouped by action, and the last action."""
         limits = [LIFT_LIMIT, np.pi, RATE_LIMIT]
         return [History(Computed(self._state, limits), self.options.past), PastActions()]
 
@@ -146,14 +149,14 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
         return np.stack([self._deviation(), angle, state.angular_velocity[:, 0]], axis=-1)
 
     def _deviation(self) -> FloatArray:
-        """Return the mean C_L of the last action less the reference, zero before the first."""
+        """Return the mean C_L of the last action minus the reference; zero before the first action."""
         lift = 2.0 * self.loads.averages()["lift"][:, 0] - self.options.lift_reference
         return np.where(self.memory["played"] > 0, lift, 0.0)
 
     # --- gusts --------------------------------------------------------------------------------------------------
 
     def draw(self, generator: np.random.Generator) -> FloatArray:
-        """Return speed and height of the gust at the beginning of every action; no speed where there is none."""
+        """Sample speed and height of the gust at the beginning of every action; zero speed means no gust."""
         options = self.options
         gusts = np.zeros((options.episode_actions, 2))
         time = generator.uniform(0.0, GAPS[0])
@@ -164,11 +167,11 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
         return gusts
 
     def place(self, index: int, drawn: FloatArray) -> None:
-        """Note the gusts of an episode."""
+        """Store the gusts of an episode."""
         self.memory["gusts"][index], self.memory["played"][index] = drawn, 0
 
     def actuate(self, commands: FloatArray) -> None:
-        """Do what the commands say, and let the gusts of this action begin."""
+        """Apply the commands, and add the gusts of this action."""
         super().actuate(commands)
         played, gusts = self.memory["played"], self.memory["gusts"]
         for b in np.flatnonzero(played < gusts.shape[1]):
@@ -177,15 +180,15 @@ class PitchingFoil(FlowTask[PitchingFoilOptions]):
                 add_gust(self.simulation, int(b), speed, height, self.options.pivot)
         played += 1
 
-    # --- what it is worth ---------------------------------------------------------------------------------------
+    # --- reward -------------------------------------------------------------------------------------------------
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return less the squares of the deviation of the lift and, weighted, of the action."""
+        """Return minus the squared deviation of the lift, minus the weighted square of the action."""
         effort = self.options.effort_weight * commands[:, 0] ** 2
         return np.asarray(-(self._deviation() ** 2) - effort)
 
     def measures(self) -> Mapping[str, FloatArray]:
-        """Return the coefficients of lift and drag, angle of attack in degrees, and the power of the pitch."""
+        """Return the drag and lift coefficients, the angle of attack in degrees, and the power of the pitch."""
         loads, state = self.loads.averages(), self.simulation.body_state
         return {
             "C_D": 2.0 * loads["drag"][:, 0],
@@ -201,11 +204,11 @@ def add_gust(simulation: Simulation, b: int, speed: float, height: float, pivot:
     Parameters
     ----------
     simulation, b
-        The batch, and the number of the flow.
+        The batch, and the index of the flow.
     speed
-        In the middle of the gust, upwards, in U.
+        Upward speed at the centre of the gust, in U.
     height
-        Of its middle over the pivot, in chords.
+        Height of its centre above the pivot, in chords.
     pivot
         Distance of the pivot from the nose, in chords.
     """
@@ -214,7 +217,7 @@ def add_gust(simulation: Simulation, b: int, speed: float, height: float, pivot:
 
 
 class PitchingFoilEnv(FlowEnv):
-    """flowsim/PitchingFoil-v0: a foil in gusts pitches to keep its lift.
+    """flowsim/PitchingFoil-v0: a foil in gusts pitches to keep its lift constant.
 
     Lengths are in the foil's chord c, velocities in the stream's U, times in c/U; rho is the density of the fluid. x
     runs along the stream and y upwards; Re = U c/nu = 200. Angles are anticlockwise, so that a positive one is nose
@@ -224,21 +227,21 @@ class PitchingFoilEnv(FlowEnv):
 
     | index | what | unit | bound |
     | --- | --- | --- | --- |
-    | 0, 3, 6 | mean C_L of the last action, the one before, and the one before that, less the reference | | 1000 |
-    | 1, 4, 7 | angle less that at the start | rad | pi |
+    | 0, 3, 6 | mean C_L of the last action and of the two before, minus the reference | | 1000 |
+    | 1, 4, 7 | angle minus that at the start | rad | pi |
     | 2, 5, 8 | angular velocity | U/c | 200 |
     | 9 | the last action | | 1 |
 
     Action, float32 of shape (1,), from -1 to 1 (clipped): the angular acceleration about the quarter chord, 2 U^2/c^2
     at 1, for 0.2 c/U. The rate stays within 1 U/c and the angle within 30 degrees of the start.
 
-    Reward of an action: less (C_L - `lift_reference`)^2, less `effort_weight` (0.02) times the square of the action.
+    Reward of an action: minus (C_L - `lift_reference`)^2, minus `effort_weight` (0.02) times the square of the action.
 
-    An episode starts from the steady flow at 10 degrees; gusts come at random, 1 to 3 c/U apart. It is truncated after
+    An episode starts from the steady flow at 10 degrees; gusts are random, 1 to 3 c/U apart. It is truncated after
     100 actions, 20 c/U.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid). Options: the fields of `PitchingFoilOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid).
+    Options are the fields of `PitchingFoilOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = PitchingFoil
@@ -247,8 +250,8 @@ class PitchingFoilEnv(FlowEnv):
 class PitchingFoilVectorEnv(FlowVectorEnv):
     """flowsim/PitchingFoil-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 10), actions (num_envs, 1), rewards and options are those of `PitchingFoilEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 10), actions (num_envs, 1), rewards and options are those of `PitchingFoilEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = PitchingFoil

@@ -1,1 +1,1 @@
-"""Convection between plates with heaters: task and presets."""
+"""Rayleigh-Benard convection with heaters: task and presets."""

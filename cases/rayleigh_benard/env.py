@@ -1,28 +1,28 @@
-"""flowsim/RayleighBenard-v0: heaters in the lower plate calm the convection between two plates.
+"""flowsim/RayleighBenard-v0: heaters in the lower plate reduce the convection between two plates.
 
 Units: the height H of the box, the difference DT of the plates' temperatures, the free-fall velocity sqrt(beta g DT H),
 so that the viscosity is sqrt(Pr/Ra) and the diffusivity 1/sqrt(Pr Ra).
 
-Where the numbers come from
----------------------------
-1.  Vignon et al. (2023, Phys. Fluids 35 065146) and their code (KTH-FlowAI): a box of 2 pi x 2, Pr 0.7, Ra 1e4 with
-    half the height as the length of their scales. Of the whole height it is Ra 8e4, as FluidGym has it.
-2.  Heaters: ten segments, amplitude 0.75, the mean taken off, scaled back where that asks for more than the amplitude,
+Sources of the parameters
+-------------------------
+1.  Vignon et al. (2023, Phys. Fluids 35 065146) and their code (KTH-FlowAI): a box of 2 pi x 2, Pr 0.7, Ra 1e4 based on
+    half the height. Based on the whole height it is Ra 8e4, as in FluidGym.
+2.  Heaters: ten segments, amplitude 0.75, with the mean subtracted, scaled down if the amplitude is then exceeded, and
     cubic smoothing over 0.03 of half the height on either side of an edge.
 3.  An action of 1.5 of their units of time, 1.06 of ours; 200 actions.
-4.  Sensors: velocity and temperature at 8 x 32 points, of which a heater that decides alone sees those of all, its own
-    in the middle.
-5.  Reward of a heater: Nu_ref - (0.9985 Nu + 0.0015 Nu_local). For one agent of all heaters, Nu_ref - Nu.
+4.  Sensors: velocity and temperature at 8 x 32 points. If each heater is an agent, it observes all points, shifted such
+    that its own are in the middle.
+5.  Reward of a heater: Nu_ref - (0.9985 Nu + 0.0015 Nu_local). For a single agent with all heaters, Nu_ref - Nu.
 
-Ours
-----
-1.  Nu is that of the volume, from the fluxes of the solver. Theirs is estimated from 8 x 32 points close to the plates,
-    and is 2.67 without control where the heat through the plates is 4.95 times that of conduction
+Our choices
+-----------
+1.  Nu is that of the volume, computed from the fluxes of the solver. The authors estimate it from 8 x 32 points close
+    to the plates, and obtain 2.67 without control where the heat through the plates is 4.95 times that of conduction
     (`flowsim validate --case rayleigh-benard`).
 2.  8 x 30 points, three columns for each heater, so that a shift by one heater is a shift of the sensors.
 3.  The box is 3.125 long, not pi, so that ten segments are whole cells.
-4.  An episode starts from a stored state of the developed flow, two pairs of cells that sway, shifted along the plates
-    by a number of cells drawn from its seed; those of training, validation and test differ.
+4.  An episode starts from a stored state of the developed flow, two pairs of oscillating convection cells, shifted
+    along the plates by a random number of grid cells. Training, validation and test use different states.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from flowsim.render.units import units_of
 
 SEGMENTS = 10
 ROWS, COLUMNS = 8, 3
-"""Rows of sensors, and columns of them above each heater."""
+"""Rows of sensors, and columns of sensors above each heater."""
 LENGTH = math.pi
-"""Of the box that is meant; whole cells make it a little shorter."""
+"""Nominal length of the box; rounding to whole cells makes it slightly shorter."""
 SMOOTHING = 0.015
 DEVELOPMENT = Development(time=60.0, snapshots=30, spacing=1.7, split=True)
-"""Until there are two pairs of cells; each third of the states covers 17 units of time of their swaying."""
+"""Long enough for two pairs of convection cells to form; each third of the states covers 17 units of time."""
 TEMPERATURE_LIMIT = 50.0
 FACES = ("u", "v", "rate_u", "rate_v", "temperature", "rate_temperature")
 
@@ -88,18 +88,18 @@ class RayleighBenardOptions(SolverOptions):
     )
 
     def grid(self) -> Grid:
-        """Return a grid that cuts the box into whole cells, and each segment, too."""
+        """Return a grid with a whole number of cells in the box and in each segment."""
         cells = self.cells_per_height
         return Grid(SEGMENTS * round(LENGTH * cells / SEGMENTS), cells, 1.0 / cells)
 
     @property
     def viscosity(self) -> float:
-        """sqrt(Pr/Ra)."""
+        """Viscosity, sqrt(Pr/Ra)."""
         return math.sqrt(self.prandtl / self.rayleigh)
 
     @property
     def diffusivity(self) -> float:
-        """1/sqrt(Pr Ra)."""
+        """Thermal diffusivity, 1/sqrt(Pr Ra)."""
         return 1.0 / math.sqrt(self.prandtl * self.rayleigh)
 
     @model_validator(mode="after")
@@ -110,14 +110,14 @@ class RayleighBenardOptions(SolverOptions):
 
 
 class RayleighBenard(FlowTask[RayleighBenardOptions]):
-    """The task, in which one agent decides for all heaters."""
+    """The task in which one agent commands all heaters."""
 
     options_class = RayleighBenardOptions
     folder = Path(__file__).parent
     units = units_of("H")
 
     def flow(self) -> Flow:
-        """Return plates at 1 and 0, with fluid that conducts between them."""
+        """Return the plates with temperatures 1 and 0, and the conducting fluid between them."""
         heat = Temperature(
             self.options.diffusivity,
             sides={"bottom": 1.0, "top": 0.0},
@@ -130,18 +130,21 @@ class RayleighBenard(FlowTask[RayleighBenardOptions]):
 
     @property
     def development(self) -> Development:
-        """Episodes start from stored states of developed convection."""
+        """Development of the convection, from whose stored states episodes start."""
         return DEVELOPMENT
 
     def disturb(self, simulation: Simulation) -> None:
-        """Begin with two pairs of cells of different widths, which sway."""
+        """Set an initial temperature with two pairs of convection cells of different widths, which oscillate."""
         x, y = simulation.grid.centres()
         along = 2.0 * np.pi * x / simulation.grid.size[0]
         waves = 0.1 * np.cos(2.0 * along) + 0.1 * np.cos(3.0 * along + 0.5)
         simulation.set_temperature(0, 1.0 - y + waves * np.sin(np.pi * y))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """Return by how many cells the flow is shifted; the generator itself is left for the state that is drawn."""
+        """Sample the number of cells by which the flow is shifted.
+
+        A copy of the generator is used, so that the sampling of the stored state is not affected.
+        """
         own = copy.deepcopy(generator)
         own.random(8)
         return int(own.integers(self.simulation.grid.nx))
@@ -161,13 +164,13 @@ class RayleighBenard(FlowTask[RayleighBenardOptions]):
         return [Heaters(names, 1.0, self.options.amplitude, SMOOTHING)]
 
     def sensors(self) -> Sequence[Sensor]:
-        """Return velocity and temperature at all points."""
+        """Return the sensor of velocity and temperature at all points."""
         size = ROWS * COLUMNS * SEGMENTS
         limits = [VELOCITY_LIMIT] * (2 * size) + [TEMPERATURE_LIMIT] * size
         return [Computed(self._seen, limits)]
 
     def _grid_of_sensors(self) -> FloatArray:
-        """Return u, v and T - 1/2 at the points, (B, 3, columns, rows), columns from the left, rows from below."""
+        """Return u, v and T - 1/2 at the points, shape (B, 3, columns, rows), from the left and from below."""
         simulation, columns = self.simulation, COLUMNS * SEGMENTS
         length = simulation.grid.size[0]
         x, y = np.meshgrid(
@@ -185,12 +188,12 @@ class RayleighBenard(FlowTask[RayleighBenardOptions]):
         return self._grid_of_sensors().reshape(self.batch, -1)
 
     def nusselt_numbers(self) -> FloatArray:
-        """Return the Nusselt number of the fluid above each heater, (B, 10); their mean is that of the volume."""
+        """Return the Nusselt number of the fluid above each heater, shape (B, 10); the mean is that of the volume."""
         profile = nusselt_profile(self.simulation, "bottom")
         return np.asarray(profile.reshape(self.batch, SEGMENTS, -1).mean(axis=2))
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return how much less heat passes than without control."""
+        """Return the reduction of the Nusselt number relative to the flow without control."""
         return np.asarray(self.options.nusselt_reference - self.nusselt_numbers().mean(axis=1))
 
     def measures(self) -> Mapping[str, FloatArray]:
@@ -202,19 +205,19 @@ class RayleighBenard(FlowTask[RayleighBenardOptions]):
         return np.array(self.simulation.grid.size) / 2
 
     def scene(self, index: int) -> Scene:
-        """Return a picture of the temperature."""
+        """Return an image of the temperature."""
         values = self.simulation.temperature_at_centres(index)
         return replace(super().scene(index), values=values, quantity=TEMPERATURE)
 
 
 class Segments(RayleighBenard):
-    """The task, in which each heater is an agent."""
+    """The task in which each heater is an agent."""
 
     agent_name = "heater"
 
     @property
     def agents(self) -> int:
-        """One for each heater."""
+        """Number of heaters."""
         return SEGMENTS
 
     def actuators(self) -> Sequence[Actuator]:
@@ -222,14 +225,14 @@ class Segments(RayleighBenard):
         return [Heaters(("heater",), 1.0, self.options.amplitude, SMOOTHING)]
 
     def _seen(self) -> FloatArray:
-        """Return what each sees, (B, N, n): all points, its own columns in the middle."""
+        """Return the observation of each agent, shape (B, N, n): all points, with its own columns in the middle."""
         grid = self._grid_of_sensors()
         middle = COLUMNS * (SEGMENTS // 2)
         views = [np.roll(grid, middle - COLUMNS * n, axis=2) for n in range(SEGMENTS)]
         return np.stack([view.reshape(self.batch, -1) for view in views], axis=1)
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return how much less heat passes, with a share of the fluid above the agent's own heater."""
+        """Return the reduction of the Nusselt number, with a share for the fluid above the agent's own heater."""
         own, weight = self.nusselt_numbers(), self.options.local_weight
         all_of_them = own.mean(axis=1, keepdims=True)
         return np.asarray(
@@ -242,25 +245,26 @@ class Segments(RayleighBenard):
 
 
 class RayleighBenardEnv(FlowEnv):
-    """flowsim/RayleighBenard-v0: heaters in the lower plate calm the convection between two plates.
+    """flowsim/RayleighBenard-v0: heaters in the lower plate reduce the convection between two plates.
 
     Lengths are in the height H, temperatures in the difference DT of the plates, velocities in the free-fall velocity
     sqrt(beta g DT H), times in H over that; x runs along the plates and y upwards. Ra = 8e4, Pr = 0.7, and the box of
     3.125 x 1 is periodic in x.
 
-    Observation, float32 of shape (720,), at 8 x 30 points: the horizontal velocity, then the vertical one, then the
-    temperature less 0.5, each column by column from the left, from below to above.
+    Observation, float32 of shape (720,), at 8 x 30 points: the horizontal velocity, then the vertical velocity, then
+    the temperature minus 0.5, each by columns from left to right, and from bottom to top within a column.
 
     Action, float32 of shape (10,), each from -1 to 1 (clipped): the temperatures of ten segments of the lower plate,
-    0.75 about their mean of 1. The mean of the ten is taken off, and all are scaled back where one is further off.
+    up to 0.75 from their mean of 1. The mean of the ten is subtracted; if any then exceeds 0.75, all are scaled down.
 
-    Reward of an action: `nusselt_reference` - Nu at its end, Nu being the heat that passes over that of conduction.
+    Reward of an action: `nusselt_reference` - Nu at its end, where Nu is the ratio of the heat flux to that of
+    conduction.
 
-    An episode starts from a stored state of developed convection, shifted along the plates; those of training,
-    validation and test differ. It is truncated after 200 actions of 1.06.
+    An episode starts from a stored state of developed convection, shifted along the plates; training, validation and
+    test use different states. It is truncated after 200 actions of 1.06.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid). Options: the fields of `RayleighBenardOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid).
+    Options are the fields of `RayleighBenardOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = RayleighBenard
@@ -269,15 +273,15 @@ class RayleighBenardEnv(FlowEnv):
 class RayleighBenardVectorEnv(FlowVectorEnv):
     """flowsim/RayleighBenard-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 720), actions (num_envs, 10), rewards and options are those of `RayleighBenardEnv`; how
-    episodes start again: `FlowVectorEnv`.
+    Observations (num_envs, 720), actions (num_envs, 10), rewards and options are those of `RayleighBenardEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = RayleighBenard
 
 
 class HeatersVectorEnv(FlowVectorEnv):
-    """The batch of flows behind `HeatersParallelEnv`: what the ten agents see, and do, stands one after the other."""
+    """Batch of flows of `HeatersParallelEnv`, with the observations and actions of the ten agents concatenated."""
 
     task_class = Segments
 
@@ -286,12 +290,14 @@ class HeatersParallelEnv(FlowParallelEnv):
     """Each heater is an agent, with PettingZoo's parallel interface; agents are named heater_0 to heater_9.
 
     Observation of a heater, float32 of shape (720,): that of `RayleighBenardEnv`, with its own three columns of points
-    in the middle, so that all heaters can share a policy. Action, float32 of shape (1,): its temperature, as there.
+    in the middle, so that all heaters can share a policy. Action, float32 of shape (1,): its temperature, scaled as in
+    `RayleighBenardEnv`.
 
-    Reward of an action: `nusselt_reference` - (0.9985 Nu + 0.0015 Nu of the fluid above the heater).
+    Reward of an action: `nusselt_reference` - (0.9985 Nu + 0.0015 Nu_local), where Nu_local is that of the fluid above
+    the heater.
 
-    Parameters and rendering: `FlowParallelEnv`; options: the fields of `RayleighBenardOptions`. The information of a
-    heater adds `nusselt`, that of the fluid above it.
+    See `FlowParallelEnv` for parameters and rendering; options are the fields of `RayleighBenardOptions`. The `info` of
+    a heater also contains `nusselt`, the Nusselt number of the fluid above it.
     """
 
     metadata: ClassVar[dict[str, Any]] = FlowParallelEnv.metadata | {"name": "rayleigh_benard_v0"}
@@ -300,4 +306,4 @@ class HeatersParallelEnv(FlowParallelEnv):
 
 
 parallel_env = HeatersParallelEnv
-"""What ``env: parallel:cases.rayleigh_benard.env`` of a run makes."""
+"""Environment made by the setting ``env: parallel:cases.rayleigh_benard.env`` of a run."""

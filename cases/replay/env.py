@@ -12,9 +12,9 @@ __all__ = ["SparsePendulum"]
 
 
 class SparsePendulum(PendulumEnv):
-    """Gymnasium's pendulum, paid by 1 for each step on which it has been upright for more than 20 in a row.
+    """Gymnasium's pendulum with a reward of 1 for each step at which it has been upright for more than 20 in a row.
 
-    Upright is within pi/3 of the top. The count is not observed, as in the paper.
+    Upright means within pi/3 of the top. The count is not observed, as in the paper.
     """
 
     UPRIGHT: ClassVar[float] = np.pi / 3.0
@@ -23,7 +23,7 @@ class SparsePendulum(PendulumEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         self._upright = 0
         seen: tuple[Any, dict[str, Any]] = super().reset(seed=seed, options=options)
         return seen
@@ -31,7 +31,7 @@ class SparsePendulum(PendulumEnv):
     def step(
         self, action: Any
     ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Push once."""
+        """Apply a torque."""
         observation, _, terminated, truncated, info = super().step(action)
         is_upright = abs(angle_normalize(self.state[0])) <= self.UPRIGHT
         self._upright = self._upright + 1 if is_upright else 0

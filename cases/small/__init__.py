@@ -1,1 +1,1 @@
-"""Small tasks whose best return is known, to see whether a learner learns with its defaults."""
+"""Small tasks with a known best return, to test whether a learner learns with its defaults."""

@@ -1,6 +1,6 @@
-"""The best mean return of the small tasks, computed and not learned: Riccati, dynamic programming, by definition.
+"""Best mean returns of the small tasks, from the Riccati equation, dynamic programming, or the task's definition.
 
-Run ``python -m cases.small.best`` to see them all, beside the return of doing nothing.
+Run ``python -m cases.small.best`` to print them all, together with the return of zero actions.
 """
 
 from __future__ import annotations
@@ -17,24 +17,27 @@ from flowsim.backend.jit_cache import at_once
 __all__ = ["TASKS", "Reference", "chain", "glide", "linear_quadratic", "pendulum"]
 
 LQ_STEPS, GLIDE_STEPS, CHAIN_STEPS, PENDULUM_STEPS = 20, 500, 50, 200
-"""The registered limits of time."""
+"""The registered time limits."""
 
 
 @functools.cache
 def linear_quadratic(dimension: int, places: int = 1001, actions: int = 201) -> float:
-    """Dynamic programming for one component, which is alone with itself: values of 20 steps back on a grid."""
+    """Return the best return by dynamic programming on a grid over 20 steps; the components are independent."""
     x, a = np.linspace(-1.0, 1.0, places), np.linspace(-1.0, 1.0, actions)
     after = x[:, None] + LinearQuadratic.STEP * a
     reward = -(after**2) - LinearQuadratic.EFFORT * a**2
     value = np.zeros_like(x)
     for _ in range(LQ_STEPS):
-        # who leaves [-1, 1] has a better action; the value there is never asked for
+        # leaving [-1, 1] is never optimal, so the value outside is not needed
         value = (reward + np.interp(after.ravel(), x, value).reshape(after.shape)).max(axis=1)
     return dimension * float(np.trapezoid(value, x) / 2.0)
 
 
 def glide() -> float:
-    """Riccati's equation over 500 steps: the value of a start at rest is -P_xx x^2, and the mean of x^2 is 1/3."""
+    """Return the best return by the Riccati equation over 500 steps.
+
+    The value of an initial state at rest is -P_xx x^2, and the mean of x^2 is 1/3.
+    """
     dt = Glide.DT
     forward = np.array([[1.0, dt * (1.0 - dt)], [0.0, 1.0 - dt]])
     push = np.array([[dt * dt], [dt]])
@@ -47,7 +50,7 @@ def glide() -> float:
 
 
 def chain() -> float:
-    """Dynamic programming over 50 steps and eight places."""
+    """Return the best return by dynamic programming over 50 steps and eight states."""
     places = np.arange(Chain.PLACES)
     reward = np.where(places == Chain.PLACES - 1, 1.0, np.where(places == 0, Chain.LOW, 0.0))
     up, down = np.minimum(places + 1, Chain.PLACES - 1), np.maximum(places - 1, 0)
@@ -61,7 +64,7 @@ def chain() -> float:
 
 @at_once
 def _pendulum_back(value: np.ndarray, angles: int, top: float, torques: np.ndarray) -> np.ndarray:
-    """One step back in time of Pendulum-v1 (g = 10, m = l = 1, dt = 0.05), values by bilinear interpolation."""
+    """Return the value one step earlier in Pendulum-v1 (g = 10, m = l = 1, dt = 0.05), with bilinear interpolation."""
     rates = value.shape[1]
     best = np.empty_like(value)
     for i in range(angles):
@@ -83,9 +86,10 @@ def _pendulum_back(value: np.ndarray, angles: int, top: float, torques: np.ndarr
 
 
 def pendulum(angles: int = 400, rates: int = 321, torques: int = 9) -> float:
-    """Dynamic programming over 200 steps of Pendulum-v1 on a grid of angles and rates.
+    """Return the best return by dynamic programming over 200 steps of Pendulum-v1 on a grid of angles and rates.
 
-    -138.9, -137.9 and -137.5 on grids of 200 x 161, 400 x 321 and 800 x 641 with 9 torques: the error is below 1.
+    The results are -138.9, -137.9 and -137.5 on grids of 200 x 161, 400 x 321 and 800 x 641 with 9 torques: the error
+    is below 1.
     """
     top, value = 8.0, np.zeros((angles, rates))
     for _ in range(PENDULUM_STEPS):
@@ -103,13 +107,13 @@ class Reference:
     Attributes
     ----------
     preset
-        The task, as a preset.
+        Preset of the task.
     best
         Computes the best mean return.
     nothing
-        Mean return of zero actions (of the first choice where they are discrete, of the middle of the cues for recall).
+        Mean return of zero actions (for discrete actions of the first one, for recall of the mean of the cues).
     how
-        Where the best comes from.
+        How the best return was determined.
     """
 
     preset: str
@@ -125,7 +129,7 @@ TASKS: dict[str, Reference] = {
     "glide": Reference("small/glide", glide, -GLIDE_STEPS * Glide.DT / 3, "Riccati"),
     "pendulum": Reference("small/pendulum", pendulum, -1218.7, "dynamic programming"),
     "hidden_pendulum": Reference(
-        "small/hidden_pendulum", pendulum, -1218.7, "that of the pendulum, which nobody exceeds"
+        "small/hidden_pendulum", pendulum, -1218.7, "that of the pendulum, which no policy exceeds"
     ),
     "recall": Reference("small/recall", lambda: 1.0, 0.0, "by its definition"),
     "reach": Reference("small/reach", lambda: 1.0, 0.0, "by its definition"),

@@ -1,7 +1,6 @@
 """Small tasks for learners, each with a best return that can be computed (``cases/small/best.py``).
 
-None of them has a time limit of its own: the limit is the registered one (``cases/__init__.py``), which cuts episodes
-(truncated).
+The time limits are those of the registration (``cases/__init__.py``), which truncates episodes.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ def _unit(size: int) -> gym.spaces.Box:
 
 
 class LinearQuadratic(gym.Env[Any, Any]):
-    """A point to be brought to the origin: x <- x + 0.3 a, reward -|x|^2 - 0.01 |a|^2 with the new x.
+    """Linear-quadratic control of a point: x <- x + 0.3 a, reward -|x|^2 - 0.01 |a|^2 with the new x.
 
-    Starts are uniform in [-1, 1]^n, actions within [-1, 1]^n.
+    Initial states are uniform in [-1, 1]^n; actions are in [-1, 1]^n.
 
     Parameters
     ----------
     dimension
-        n, the components of x and of a.
+        Dimension n of x and a.
     """
 
     STEP: ClassVar[float] = 0.3
@@ -48,13 +47,13 @@ class LinearQuadratic(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self.x = self.np_random.uniform(-1.0, 1.0, self.observation_space.shape)
         return self.x.astype(np.float32), {}
 
     def step(self, action: F32) -> Step:
-        """Move once."""
+        """Move the point."""
         a = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
         self.x = self.x + self.STEP * a
         reward = -float(self.x @ self.x) - self.EFFORT * float(a @ a)
@@ -62,10 +61,10 @@ class LinearQuadratic(gym.Env[Any, Any]):
 
 
 class Glide(gym.Env[Any, Any]):
-    """A body in a thick fluid, to be brought to rest at the origin over a long time.
+    """A body in a viscous fluid that has to be brought to rest at the origin, with long episodes.
 
-    v <- v + 0.1 (a - v), x <- x + 0.1 v. The reward is -0.1 (x^2 + a^2) with the x before the step. Starts are at rest,
-    x uniform in [-1, 1]; actions are within [-2, 2], which the best feedback never reaches.
+    v <- v + 0.1 (a - v), x <- x + 0.1 v. The reward is -0.1 (x^2 + a^2) with the x before the step. The body starts at
+    rest with x uniform in [-1, 1]. Actions are in [-2, 2], limits that the optimal feedback never reaches.
     """
 
     DT: ClassVar[float] = 0.1
@@ -77,13 +76,13 @@ class Glide(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self.x, self.v = float(self.np_random.uniform(-1.0, 1.0)), 0.0
         return np.array([self.x, self.v], np.float32), {}
 
     def step(self, action: F32) -> Step:
-        """Push once."""
+        """Push the body."""
         a = float(np.clip(action[0], -2.0, 2.0))
         reward = -self.DT * (self.x**2 + a**2)
         self.v += self.DT * (a - self.v)
@@ -92,15 +91,16 @@ class Glide(gym.Env[Any, Any]):
 
 
 class Recall(gym.Env[Any, Any]):
-    """A cue, 0.6 or -0.6, shown in the first observation, is asked for some steps later, when nothing shows it.
+    """A memory task: a cue, 0.6 or -0.6, is in the first observation only and has to be recalled some steps later.
 
-    The answer a gives 1 - (a - cue)^2 / 0.36 and ends the episode: 1 for the cue, 0 for the middle of the two, which is
-    the best without a memory. The observation is the cue, and whether it is being asked for.
+    The answer a has the reward 1 - (a - cue)^2 / 0.36 and ends the episode. The reward is 1 for the cue and 0 for the
+    mean of the two cues, which is the best answer without memory. The observation is the cue and whether an answer is
+    requested.
 
     Parameters
     ----------
     wait
-        Steps until the cue is asked for, at least one.
+        Steps until an answer is requested, at least one.
     """
 
     CUE: ClassVar[float] = 0.6
@@ -115,7 +115,7 @@ class Recall(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self.cue, self.time = self.CUE * float(self.np_random.choice([-1.0, 1.0])), 0
         return np.array([self.cue, 0.0], np.float32), {}
@@ -132,7 +132,8 @@ class Recall(gym.Env[Any, Any]):
 class HiddenPendulum(PendulumEnv):
     """Gymnasium's pendulum without its angular velocity: the observation is the cosine and the sine of its angle.
 
-    Two observations give the velocity, so a stack of frames is memory enough; a policy of one observation is not.
+    The velocity follows from two consecutive observations, so frame stacking is sufficient memory; a policy of a single
+    observation is not sufficient.
     """
 
     def __init__(self, render_mode: str | None = None, g: float = 10.0) -> None:
@@ -145,9 +146,9 @@ class HiddenPendulum(PendulumEnv):
 
 
 class Reach(gym.Env[Any, Any]):
-    """A sparse reward: a point in [-1, 1]^2 gets 1 for coming within 0.2 of the origin, and nothing before.
+    """A sparse-reward task: a point in [-1, 1]^2 receives 1 when it comes within 0.2 of the origin, and 0 before.
 
-    x <- x + 0.1 a, kept inside the square, with actions within [-1, 1]^2; starts are uniform outside of the goal.
+    x <- x + 0.1 a, clipped to the square, with actions in [-1, 1]^2. Initial states are uniform outside the goal.
     """
 
     STEP: ClassVar[float] = 0.1
@@ -160,28 +161,28 @@ class Reach(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         while True:
             self.x = self.np_random.uniform(-1.0, 1.0, 2)
-            if not self._is_there():
+            if not self._at_goal():
                 return self.x.astype(np.float32), {}
 
     def step(self, action: F32) -> Step:
-        """Move once."""
+        """Move the point."""
         self.x = np.clip(self.x + self.STEP * np.clip(action, -1.0, 1.0), -1.0, 1.0)
-        there = self._is_there()
+        there = self._at_goal()
         return self.x.astype(np.float32), float(there), there, False, {}
 
-    def _is_there(self) -> bool:
+    def _at_goal(self) -> bool:
         return float(self.x @ self.x) < self.GOAL**2
 
 
 class Chain(gym.Env[Any, Any]):
-    """Discrete actions against the stream: eight places in a row, 0.05 a step at the first one and 1 at the last.
+    """A chain of eight states with discrete actions; the reward per step is 0.05 at the first state and 1 at the last.
 
-    To go up (1) succeeds with probability 0.7, stays with 0.2 and slips back with 0.1; to go down (0) always succeeds.
-    Starts are at the second place. The observation is the place, from -1 to 1.
+    The action 1 moves up with probability 0.7, stays with 0.2 and moves down with 0.1; the action 0 always moves down.
+    Episodes start at the second state. The observation is the position, scaled to [-1, 1].
     """
 
     PLACES: ClassVar[int] = 8
@@ -196,13 +197,13 @@ class Chain(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self.place = 1
         return self._observation(), {}
 
     def step(self, action: np.int64) -> Step:
-        """Go up or down."""
+        """Move up or down."""
         luck = self.np_random.random() if action == 1 else 1.0
         move = 1 if luck < self.UP else 0 if luck < self.UP + self.STAY else -1
         self.place = min(max(self.place + move, 0), self.PLACES - 1)

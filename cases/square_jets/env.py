@@ -1,28 +1,28 @@
-"""flowsim/SquareJets-v0: two jets at the rear corners of a square cylinder lower its drag, seen by few sensors.
+"""flowsim/SquareJets-v0: two jets at the rear corners of a square cylinder lower its drag, with limited sensing.
 
-After Xia et al. (2024, J. Fluid Mech., doi 10.1017/jfm.2024.69). Units: the side D of the square, the stream's U,
-T = D/U, density of the fluid 1.
+After Xia et al. (2024, J. Fluid Mech., doi 10.1017/jfm.2024.69). Units: the side D of the square, the velocity U of the
+stream, T = D/U, density of the fluid 1.
 
-Where the numbers come from (the authors' code, Square2DFlowControlDRL-PM-NARX-SB3)
------------------------------------------------------------------------------------
+Sources of the parameters (the authors' code, Square2DFlowControlDRL-PM-NARX-SB3)
+---------------------------------------------------------------------------------
 1.  A unit square, Re 100.
-2.  Jets on the top and the bottom face at the rear corners, x from 0.4 to 0.5, vertical, parabolic. What one blows the
-    other sucks: at a command of 1 the upper one blows Q = 0.1 U D, a peak of 1.5 U.
+2.  Jets on the top and the bottom face at the rear corners, x from 0.4 to 0.5, vertical, with a parabolic profile and
+    opposite flow rates: at a command of 1 the upper jet blows Q = 0.1 U D, with a peak of 1.5 U.
 3.  Action of 0.5 D/U; episode of 400 actions (preset `default`).
 4.  `sensors`: "base", 64 pressures on the rear face, y = -0.5 + i/65, or "wake", 64 at x = 0.5 + {0.25, 0.5, 1, 1.5, 2,
-    3, 4, 5}, y = +-{0.25, 0.5, 1, 1.5}; with them the last action, and `frames` of both. `base_pressures` thins out the
-    former, which differ little from one to the next.
-5.  Reward: the power saved, drag reference - C_D - C_P with C_P = |Q|^3 / S^2 of both jets, S the width of a slot; it
-    is twice the authors', whose unit is rho U^3 D.
+    3, 4, 5}, y = +-{0.25, 0.5, 1, 1.5}. The last action is also observed, and `frames` is the number of past values of
+    both. `base_pressures` reduces the number of the base pressures, of which neighbours differ little.
+5.  Reward: the power saved, drag reference - C_D - C_P, where C_P is the sum of |Q|^3 / S^2 over both jets and S the
+    width of a slot. It is twice the authors' value, whose unit is rho U^3 D.
 
-Deviations
-----------
+Differences from the paper
+--------------------------
 1.  Box of 16 x 8 D cut out of an unbounded stream; the authors have 47 x 25 D.
-2.  The flow rate goes to its command in a straight line over the action; the authors approach it by a tenth a step.
-3.  The base pressures are sensed a cell behind the face, for the cells in it are solid.
-4.  The authors have 27 frames; `frames` is 1 here, a learner with memory can do without.
+2.  The flow rate follows a linear ramp to its command over the action; the authors approach it by a tenth per step.
+3.  The base pressures are sensed one cell behind the face, since the cells in it are solid.
+4.  The authors have 27 frames; `frames` is 1 here, since a learner with memory does not need more.
 5.  Episodes of `quick` have 160 actions.
-6.  Cells of the grid: at 20 per D a slot is 2 cells wide.
+6.  Grid: at 20 cells per D a slot is 2 cells wide.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WAKE = tuple(
     for y in (-1.5, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0, 1.5)
 )
 DEVELOPMENT = Development(time=150.0, snapshots=30, spacing=2.1, split=True)
-"""Until the vortex street is periodic; each third of the states covers three periods."""
+"""Long enough for the vortex street to be periodic; each third of the states covers three periods."""
 
 
 class SquareJetsOptions(JetOptions):
@@ -74,13 +74,13 @@ class SquareJetsOptions(JetOptions):
     def _are_observed(self) -> Self:
         if self.sensors != "base" and self.base_pressures != 64:
             raise ValueError(
-                f"base_pressures = {self.base_pressures}: sensors = {self.sensors!r} has none of these"
+                f"base_pressures = {self.base_pressures}: sensors = {self.sensors!r} has no base pressures"
             )
         return self
 
 
 class SquareJets(JetTask[SquareJetsOptions]):
-    """The task; the jets are the upper and the lower one."""
+    """The task of `SquareJetsEnv`; the jets are the upper and the lower one."""
 
     options_class = SquareJetsOptions
     folder = Path(__file__).parent
@@ -94,7 +94,7 @@ class SquareJets(JetTask[SquareJetsOptions]):
 
     @property
     def development(self) -> Development:
-        """Episodes start from stored states of the shedding wake."""
+        """Development of the shedding wake, from whose stored states episodes start."""
         return DEVELOPMENT
 
     def sensors(self) -> Sequence[Sensor]:
@@ -110,7 +110,7 @@ class SquareJets(JetTask[SquareJetsOptions]):
 
 
 class SquareJetsEnv(FlowEnv):
-    """flowsim/SquareJets-v0: two jets at the rear corners of a square cylinder lower its drag, seen by few sensors.
+    """flowsim/SquareJets-v0: two jets at the rear corners of a square cylinder lower its drag, with limited sensing.
 
     Lengths are in the side D of the square, velocities in the stream's U, times in D/U; rho is the density of the
     fluid. x runs along the stream and y upwards; Re = U D/nu = 100.
@@ -119,20 +119,20 @@ class SquareJetsEnv(FlowEnv):
 
     | index | what | unit | bound |
     | --- | --- | --- | --- |
-    | 0 to 63 | pressure at the rear face (`sensors`: "wake", behind it) | rho U^2 | 1000 |
+    | 0 to 63 | pressure at the rear face (with `sensors` "wake", in the wake) | rho U^2 | 1000 |
     | 64 | the last action | | 1 |
 
-    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the upper jet, 0.1 U D at 1, which the lower
-    one takes in; it is reached in a straight line within 0.5 D/U.
+    Action, float32 of shape (1,), from -1 to 1 (clipped): the flow rate of the upper jet, 0.1 U D at 1; the lower jet
+    has the opposite flow rate. It is reached by a linear ramp over 0.5 D/U.
 
     Reward of an action: `drag_reference` - C_D - C_P, where C_P is the coefficient of the power of the jets.
 
-    An episode starts from a stored state of the shedding wake; those of training, validation and test differ. It is
-    truncated after 160 actions, 80 D/U.
+    An episode starts from a stored state of the shedding wake; training, validation and test use different states. It
+    is truncated after 160 actions, 80 D/U.
 
-    These are the numbers of the preset `quick`, which `gymnasium.make` takes unless another one is named (`preset=`
-    `default`: a finer grid, longer episodes; `wake`: the probes in the wake). Options: the fields of
-    `SquareJetsOptions`. Contents of `info`: `FlowEnv`.
+    These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid, longer episodes), `wake`
+    (probes in the wake).
+    Options are the fields of `SquareJetsOptions`; see `FlowEnv` for the contents of `info`.
     """
 
     task_class = SquareJets
@@ -141,8 +141,8 @@ class SquareJetsEnv(FlowEnv):
 class SquareJetsVectorEnv(FlowVectorEnv):
     """flowsim/SquareJets-v0, a batch of flows in one simulation.
 
-    Observations (num_envs, 65), actions (num_envs, 1), rewards and options are those of `SquareJetsEnv`; how episodes
-    start again: `FlowVectorEnv`.
+    Observations (num_envs, 65), actions (num_envs, 1), rewards and options are those of `SquareJetsEnv`. See
+    `FlowVectorEnv` for autoreset.
     """
 
     task_class = SquareJets

@@ -1,1 +1,1 @@
-"""A school of swimmers that must not collide."""
+"""The school of swimmers that must not collide: task and presets."""

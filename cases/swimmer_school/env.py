@@ -1,14 +1,14 @@
-"""flowsim/SwimmerSchool-v0: swimmers of one school that must not collide, after Weber et al. (2022), section 5.
+"""flowsim/SwimmerSchool-v0: a school of swimmers that must not collide, after Weber et al. (2022), section 5.
 
-N swimmers that bend in a travelling wave of curvature swim through still water in a box without sides. Each sees
-itself, the school, its neighbours and the flow at its head, and commands twice in a period how it turns and how fast
-it beats. The paper says little of this task; what was chosen stands in docs/studies/school.md.
+N swimmers that undulate with a travelling wave of curvature swim through still water in a periodic box. Each observes
+its own state, the school, its neighbours and the flow at its head, and commands its turn and its beat period twice per
+period. The paper gives few details of this task; docs/studies/school.md documents our choices.
 
 Units: a swimmer's length L, the period T of its beat, the density of water; Re = L^2/(nu T).
 
-`SwimmerSchool` follows the parallel interface of PettingZoo, which need not be installed: agents are named swimmer_0,
-swimmer_1, and so on. `SwimmerSchoolEnv` is the same as one Gymnasium environment, whose agent commands all swimmers,
-and `SwimmerSchoolVectorEnv` a batch of schools in one simulation.
+`SwimmerSchool` has the parallel interface of PettingZoo, which need not be installed; agents are named swimmer_0,
+swimmer_1, and so on. `SwimmerSchoolEnv` is the same task as a Gymnasium environment with one agent that commands all
+swimmers, and `SwimmerSchoolVectorEnv` is a batch of schools in one simulation.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from flowsim.kernels.midline import PHASE, TWIST, WORK
 from flowsim.render.units import units_of
 
 STRONGEST_TURN = 0.5
-"""Turn at a command of 1: this times the amplitude of the wave's curvature."""
+"""Turn at a command of 1, relative to the amplitude of the wave's curvature."""
 PERIOD_RANGE = 0.25
 """Change of the period at a command of 1, in T."""
 JITTER = (0.05, 0.05, 0.05)
-"""Half width of the uniform noise of places along and across, in L, and of angles, at a start."""
+"""Half width of the uniform noise of initial positions (along and across, in L) and angles."""
 LATERAL_LINE = 4, 0.05
-"""Number of the point of the midline where the flow is felt on both sides, and how far outside, in L."""
+"""Index of the point of the midline where the flow is sensed on both sides, and the distance from the skin, in L."""
 BLASIUS = 1.328
-"""Drag coefficient of one side of a flat plate, times the root of its Reynolds number."""
+"""Drag coefficient of one side of a flat plate times the square root of its Reynolds number."""
 LIMIT = 1e3
 """Bound of every observation."""
 
 
 class SchoolOptions(TaskOptions):
-    """Options of flowsim/SwimmerSchool-v0; lengths in L, times in T."""
+    """Options of flowsim/SwimmerSchool-v0; lengths are in L, times in T."""
 
     swimmers: int = Field(4, ge=2, le=100, description="number of swimmers N")
     columns: int = Field(2, ge=1, description="columns of the school, one behind the other")
@@ -88,7 +88,10 @@ class SchoolOptions(TaskOptions):
 
 
 def formation(options: SchoolOptions) -> FloatArray:
-    """Return the places (N, 2) of the school's swimmers, its middle at the origin: columns, each shifted by a half."""
+    """Return the positions of the swimmers relative to the centre of the school, shape (N, 2).
+
+    The swimmers are arranged in columns, of which every second one is shifted by half a spacing.
+    """
     places = []
     for column, members in enumerate(np.array_split(np.arange(options.swimmers), options.columns)):
         row = np.arange(len(members)) + 0.5 * (column % 2)
@@ -98,7 +101,7 @@ def formation(options: SchoolOptions) -> FloatArray:
 
 
 class School(FlowTask[SchoolOptions]):
-    """The task; all bodies are agents. What they observe and do: `SwimmerSchool`."""
+    """The task of the school, in which all bodies are agents; see `SwimmerSchool` for observations and actions."""
 
     options_class = SchoolOptions
     folder = Path(__file__).parent
@@ -108,7 +111,7 @@ class School(FlowTask[SchoolOptions]):
     def __init__(self, options: SchoolOptions, batch: int) -> None:
         super().__init__(options, batch)
         each = (batch, options.swimmers)
-        # where an action began, and what it came to
+        # time, position and work at the beginning of an action, and its results
         self.memory |= {
             "time": np.zeros(batch), "place": np.zeros(each), "work": np.zeros(each),
             "efficiency": np.zeros(each), "speed": np.zeros(each), "collided": np.zeros(each, bool),
@@ -116,7 +119,7 @@ class School(FlowTask[SchoolOptions]):
 
     @property
     def agent_bodies(self) -> Sequence[int]:
-        """All swimmers."""
+        """Indices of all swimmers."""
         return range(self.options.swimmers)
 
     @property
@@ -125,7 +128,7 @@ class School(FlowTask[SchoolOptions]):
 
     @property
     def ending_contact(self) -> Contact:
-        """Contact of two swimmers ends the episode."""
+        """Contact with another swimmer, which ends the episode."""
         return Contact.BODY
 
     def flow(self) -> Flow:
@@ -138,12 +141,12 @@ class School(FlowTask[SchoolOptions]):
         return Flow(bodies=swimmers, sides=Sides.all("periodic"), stream=(0.0, 0.0))
 
     def actuators(self) -> Sequence[Actuator]:
-        """Return turn and period."""
+        """Return the actuator of turn and period."""
         over = self.options.action_time
         return [Gait(self.agent_bodies, STRONGEST_TURN, PERIOD_RANGE, over)]
 
     def sensors(self) -> Sequence[Sensor]:
-        """Return what each swimmer observes, in the order of `SwimmerSchool`."""
+        """Return the sensors, in the order documented in `SwimmerSchool`."""
         parts = (
             (self._in_the_school, 3), (self._motion, 3), (self._neighbours, 4), (self._lateral_line, 4),
             (self._phase, 2),
@@ -151,13 +154,13 @@ class School(FlowTask[SchoolOptions]):
         return [Computed(part, [LIMIT] * size) for part, size in parts]
 
     def draw(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return the noise of places and angles (N, 3), and phases (N,)."""
+        """Sample the noise of positions and angles, shape (N, 3), and the phases, shape (N,)."""
         count = self.options.swimmers
         noise = generator.uniform(-1.0, 1.0, (count, 3)) * JITTER
         return noise, generator.uniform(0.0, 1.0, count)
 
     def place(self, index: int, drawn: tuple[FloatArray, FloatArray]) -> None:
-        """Put straight swimmers near their places."""
+        """Place straight swimmers near their positions in the school."""
         noise, phases = drawn
         state = self.simulation.body_state
         state.position[index] = self._places + noise[:, :2]
@@ -165,7 +168,7 @@ class School(FlowTask[SchoolOptions]):
         self.simulation.gait[index, :, PHASE] = phases
 
     def begin(self, which: BoolArray) -> None:
-        """Note where and when the first action begins."""
+        """Store time, position and work at the beginning of an action."""
         simulation, memory = self.simulation, self.memory
         for name in ("efficiency", "speed", "collided"):
             memory[name][which] = 0.0
@@ -174,7 +177,7 @@ class School(FlowTask[SchoolOptions]):
         memory["work"][which] = simulation.form[which, :, WORK]
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return the efficiency of each swimmer, less the penalty if it touches another one or the flow diverged."""
+        """Return the efficiency of each swimmer, minus the penalty if it touches another one or the flow diverged."""
         simulation, memory = self.simulation, self.memory
         state = simulation.body_state
         passed = np.maximum(simulation.time - memory["time"], 1e-9)[:, None]
@@ -196,10 +199,10 @@ class School(FlowTask[SchoolOptions]):
         """Return efficiency, speed and contact of each swimmer."""
         return {name: self.memory[name] for name in ("efficiency", "speed", "collided")}
 
-    # --- what a swimmer observes -----------------------------------------------------------------------------------
+    # --- observations ----------------------------------------------------------------------------------------------
 
     def _own_axes(self, *vectors: FloatArray) -> FloatArray:
-        """Return vectors (B, N, 2) in the axes of each swimmer, ahead and to its left, one after the other."""
+        """Return vectors, shape (B, N, 2), in the axes of each swimmer (ahead, to its left), concatenated."""
         angle = self.simulation.body_state.angle.copy()
         ahead = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         left = np.stack([-ahead[..., 1], ahead[..., 0]], axis=-1)
@@ -208,7 +211,7 @@ class School(FlowTask[SchoolOptions]):
         )
 
     def _in_the_school(self) -> FloatArray:
-        """Return place (2) and angle, seen from the middle of the school and its way."""
+        """Return position (2) and angle relative to the centre of the school and its direction."""
         state = self.simulation.body_state
         place = state.position - state.position.mean(axis=1, keepdims=True)
         heading = np.mod(state.angle + self.simulation.gait[..., TWIST] + np.pi, 2 * np.pi) - np.pi
@@ -222,7 +225,7 @@ class School(FlowTask[SchoolOptions]):
         )
 
     def _neighbours(self) -> FloatArray:
-        """Return where the nearest two others are (4); zeros for one that is not there."""
+        """Return the relative positions of the two nearest swimmers (4); zeros if there is only one other."""
         place, box = self.simulation.body_state.position, np.array(self.options.box)
         away = place[:, None, :] - place[:, :, None]
         away -= box * np.round(away / box)
@@ -254,9 +257,9 @@ class School(FlowTask[SchoolOptions]):
 
 
 class SwimmerSchoolVectorEnv(FlowVectorEnv):
-    """flowsim/SwimmerSchool-v0, a batch of schools in one simulation, each with one agent as `SwimmerSchoolEnv`.
+    """flowsim/SwimmerSchool-v0, a batch of schools in one simulation, each with one agent as in `SwimmerSchoolEnv`.
 
-    How episodes start again: `FlowVectorEnv`.
+    See `FlowVectorEnv` for autoreset.
     """
 
     task_class = School
@@ -265,28 +268,28 @@ class SwimmerSchoolVectorEnv(FlowVectorEnv):
 class SwimmerSchool(FlowParallelEnv):
     """The school of N swimmers, with PettingZoo's parallel interface.
 
-    Observation of a swimmer, float32 of shape (16,), vectors in its own axes (ahead, to its left) unless said
+    Observation of a swimmer, float32 of shape (16,), with vectors in its own axes (ahead, to its left) unless stated
     otherwise:
 
     | index | what | unit |
     | --- | --- | --- |
-    | 0, 1 | its place, seen from the middle of the school, along and across the school's way | L |
-    | 2 | its angle against the school's way | rad |
+    | 0, 1 | its position relative to the centre of the school, along and across the school's direction | L |
+    | 2 | its angle relative to the school's direction | rad |
     | 3, 4 | its velocity | L/T |
     | 5 | its angular velocity | 1/T |
-    | 6 to 9 | where the nearest two other swimmers are | L |
+    | 6 to 9 | relative positions of the two nearest swimmers | L |
     | 10 to 13 | velocity of the water past its head on the left and on the right | L/T |
     | 14, 15 | cosine and sine of its phase | |
 
-    Action, float32 of shape (2,), each from -1 to 1 (clipped), on a smooth way over the next half period T/2: turn to
+    Action, float32 of shape (2,), each from -1 to 1 (clipped), reached smoothly over the next half period T/2: turn to
     the left, and period (1 + 0.25 a1) T.
 
-    Reward of an action: the efficiency P_u/(P_u + P_d), P_u being the power that tows a flat plate at the speed that
-    the swimmer made along the school's way, and P_d the power of its deformation; less the penalty when it touches
-    another swimmer. The first contact ends the episode for all.
+    Reward of an action: the efficiency P_u/(P_u + P_d), minus the penalty if the swimmer touches another one. P_u is
+    the power that tows a flat plate at the swimmer's speed along the school's direction, and P_d is the power of its
+    deformation. The first contact ends the episode for all.
 
-    Parameters and rendering: `FlowParallelEnv`; options: the fields of `SchoolOptions`. The information of a swimmer
-    adds `efficiency`, `speed` and `collided`.
+    See `FlowParallelEnv` for parameters and rendering; options are the fields of `SchoolOptions`. The `info` of a
+    swimmer also contains `efficiency`, `speed` and `collided`.
     """
 
     metadata: ClassVar[dict[str, Any]] = FlowParallelEnv.metadata | {"name": "swimmer_school_v0"}
@@ -295,14 +298,15 @@ class SwimmerSchool(FlowParallelEnv):
 
 
 parallel_env = SwimmerSchool
-"""What ``env: parallel:cases.swimmer_school.env`` of a run makes."""
+"""Environment made by the setting ``env: parallel:cases.swimmer_school.env`` of a run."""
 
 
 class SwimmerSchoolEnv(FlowEnv):
     """flowsim/SwimmerSchool-v0 with one agent for the whole school.
 
-    Observation (N * 16,) and action (N * 2,) are those of `SwimmerSchool`, one swimmer after the other; the reward is
-    the mean, and `info["rewards"]` has that of each. Parameters: `FlowEnv`; options: the fields of `SchoolOptions`.
+    Observation (N * 16,) and action (N * 2,) are those of `SwimmerSchool`, concatenated over the swimmers; the reward
+    is the mean, and `info["rewards"]` contains that of each. See `FlowEnv` for parameters; options are the fields of
+    `SchoolOptions`.
     """
 
     task_class = School

@@ -1,1 +1,1 @@
-"""Speed of the service and of the learner on this machine, as `flowsim bench` measures it."""
+"""Speed of the service and of the learner on this machine, as measured by `flowsim bench`."""

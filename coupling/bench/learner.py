@@ -1,10 +1,11 @@
-"""Speed of the learner: gradient steps per second, with everything that belongs to one.
+"""Speed of the learner: complete gradient steps per second.
 
-A row's ``updates_per_second`` counts whole calls of ``Learner.update``: drawing, gathering, gradient,
-Adam, refresh of V and rho, backward sweeps. V-RACER's peer is the plain PyTorch way to do the gradient alone on a
-fixed batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, on as many threads and the same
-device. TD3's, SAC's, PPO's and DQN's are those of stable-baselines3, where it is installed, with the same networks and
-batch. Rows with a sampler have a batch of 128; the one with ``uniform`` is what a sampler's own cost is measured by.
+A row's ``updates_per_second`` counts whole calls of ``Learner.update``: sampling, gathering, gradient, Adam, refresh of
+V and rho, backward sweeps. V-RACER is compared with plain PyTorch, which computes only the gradient step on a fixed
+batch: ``torch.nn`` modules, ``torch.distributions``, autograd and fused Adam, with the same number of threads and on
+the same device. TD3, SAC, PPO and DQN are compared with those of stable-baselines3, if it is installed, with the same
+networks and batch. Rows with a sampler have a batch of 128; the one with ``uniform`` is the reference for the cost of
+the others.
 """
 
 from __future__ import annotations
@@ -18,8 +19,15 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
-from coupling.bench.sb3 import measure_sb3, sb3_is_there
-from rl_agent.config import AgentConfig, DrawsSteps, OnPolicyConfig, Sampler, TwoCritics, algorithms
+from coupling.bench.sb3 import measure_sb3, sb3_is_available
+from rl_agent.config import (
+    AgentConfig,
+    OnPolicyConfig,
+    Sampler,
+    SamplesSteps,
+    TwoCritics,
+    algorithms,
+)
 from rl_agent.learner import Learner
 
 __all__ = ["bench_learner", "measure_peer", "measure_updates", "warm_learner"]
@@ -29,7 +37,7 @@ EPISODE_STEPS = 400
 SAMPLERS: tuple[Sampler, ...] = ("uniform", "proportional", "rank", "ero", "ners")
 SAMPLED_BATCH = 128
 Case = tuple[str, Literal["mlp", "lstm"], int, int]
-"""Algorithm, network, observation and action sizes of a row."""
+"""Algorithm, network, observation size and action size of a row."""
 FILLED: dict[str, Any] = {"buffer_size": 2**15, "learning_starts": 2**14}
 PEER = f"PyTorch {torch.__version__.split('+')[0]}, autograd and fused Adam, gradient only"
 DEVICES: tuple[Literal["cpu"], Literal["cuda"]] = ("cpu", "cuda")
@@ -44,30 +52,30 @@ def bench_learner(
     devices: tuple[Literal["cpu", "cuda"], ...] | None = None,
     cases: tuple[Case, ...] | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure the learner beside its peer.
+    """Measure the learner and the implementation that it is compared with.
 
     Parameters
     ----------
     say
-        Told what is measured, before each row.
+        Called with a description of what is measured, before each row.
     full
-        All algorithms and their LSTMs, instead of those of continuous actions and V-RACER's LSTM, and samplers under
-        all that take them, instead of under SAC and TD3 alone.
+        Whether to measure all algorithms and their LSTMs, instead of those for continuous actions and V-RACER's LSTM,
+        and samplers with all algorithms that support them, instead of with SAC and TD3 only.
     seconds
         Time spent on each measurement.
     threads
         Threads of the linear algebra.
     devices
-        Where; None: the CPU, and a CUDA device where there is one.
+        Devices; by default the CPU, and a CUDA device if there is one.
     cases
-        Rows; None: those of ``usual_cases``, or of ``all_cases`` where ``full`` says so.
+        Rows; by default those of ``usual_cases``, or of ``all_cases`` if ``full`` is true.
 
     Returns
     -------
     list of dict
         One row per case and device: ``algorithm``, ``network``, ``sampler``, ``batch``, ``observation``, ``action``,
-        ``threads``, ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without one).
-        Behind them, where the CPU is measured, one for each host and sampler.
+        ``threads``, ``device``, ``updates_per_second``, ``peer``, ``peer_updates_per_second`` (``None`` without a
+        peer). If the CPU is measured, one row for each algorithm and sampler follows.
     """
     rows: list[dict[str, Any]] = []
     devices = devices or (DEVICES if torch.cuda.is_available() else DEVICES[:1])
@@ -105,19 +113,19 @@ def bench_learner(
 
 
 def hosts_of_samplers(*, full: bool) -> list[str]:
-    """Return the algorithms under which samplers are measured: all that take them, or SAC and TD3."""
-    takes = DrawsSteps if full else TwoCritics
+    """Return the algorithms with which samplers are measured: all that support them, or SAC and TD3."""
+    takes = SamplesSteps if full else TwoCritics
     return [name for name, kind in algorithms().items() if issubclass(kind, takes)]
 
 
 def usual_cases() -> tuple[Case, ...]:
-    """Return the algorithms of continuous actions with the sizes of HalfCheetah, and an LSTM with those of the wake."""
+    """Return the algorithms for continuous actions with HalfCheetah's sizes, and an LSTM with those of the wake."""
     mlps = [name for name, kind in algorithms().items() if kind.serves_boxes]
     return _cases(mlps, [AgentConfig().algorithm])
 
 
 def all_cases() -> tuple[Case, ...]:
-    """Return all algorithms with the sizes of HalfCheetah, and their LSTMs with those of the wake."""
+    """Return all algorithms with HalfCheetah's sizes, and their LSTMs with those of the wake."""
     return _cases(algorithms(), filter(_has_lstm, algorithms()))
 
 
@@ -169,16 +177,18 @@ def _speed(config: AgentConfig, observation: int, action: int, seconds: float) -
 def _peer(
     config: AgentConfig, observation: int, action: int, seconds: float
 ) -> tuple[str | None, float | None]:
-    """Return what a learner is measured beside, and its gradient steps per second."""
+    """Return the name of the implementation that a learner is compared with, and its gradient steps per second."""
     if config.algorithm == "vracer":
         return PEER, measure_peer(config, observation, action, seconds)
     return (
-        measure_sb3(config, observation, action, seconds) if sb3_is_there(config) else (None, None)
+        measure_sb3(config, observation, action, seconds)
+        if sb3_is_available(config)
+        else (None, None)
     )
 
 
 def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
-    """Build a learner whose memory is filled to ``learning_starts`` by random episodes, ready to update."""
+    """Build a learner that is ready to update, with a memory filled to ``learning_starts`` by random episodes."""
     rng = np.random.default_rng(0)
     learner = Learner(
         config,
@@ -195,7 +205,7 @@ def warm_learner(config: AgentConfig, observation: int, action: int) -> Learner:
 
 
 def _play(learner: Learner, rng: np.random.Generator) -> None:
-    """Let every agent live through a random episode, up to the next iteration of an on-policy learner."""
+    """Play a random episode with every agent, or up to the next iteration of an on-policy learner."""
     agents = np.arange(AGENTS)
     nobody = np.zeros(AGENTS, np.bool_)
     shape = AGENTS, learner.sizes.seen
@@ -209,7 +219,7 @@ def _play(learner: Learner, rng: np.random.Generator) -> None:
 
 
 def _measure_iterations(learner: Learner, seconds: float) -> float:
-    """Count gradient steps per second of PPO or A3C, which do them between its horizons; playing does not count."""
+    """Return gradient steps per second of PPO or A3C; the time of the rollouts between them is not included."""
     rng, updates, spent = np.random.default_rng(1), 0, 0.0
     while spent < seconds:
         while not learner.updates_due():
@@ -223,7 +233,7 @@ def _measure_iterations(learner: Learner, seconds: float) -> float:
 
 
 def measure_updates(update: Callable[[], None], seconds: float) -> float:
-    """Count calls of ``update`` per second: the best of ten runs, after one that is not counted."""
+    """Return calls of ``update`` per second: the best of ten runs, after a warm-up run."""
     best = 0.0
     for run in range(11):
         calls, begin = 0, time.perf_counter()
@@ -236,7 +246,7 @@ def measure_updates(update: Callable[[], None], seconds: float) -> float:
 
 
 def measure_peer(config: AgentConfig, observation: int, action: int, seconds: float) -> float:
-    """Count gradient steps per second of plain PyTorch on a fixed batch of the same shapes."""
+    """Return gradient steps per second of plain PyTorch on a fixed batch of the same shapes."""
     torch.set_num_threads(config.threads)
     with torch.device(config.device):
         update = _peer_update(config, observation, action)

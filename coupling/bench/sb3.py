@@ -1,4 +1,4 @@
-"""Gradient steps per second of stable-baselines3's learners, beside which ours are measured (extra ``sb3``)."""
+"""Gradient steps per second of stable-baselines3's learners, for comparison with ours (extra ``sb3``)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import torch
 from rl_agent.algorithms.ppo.config import PPOConfig
 from rl_agent.config import AgentConfig
 
-__all__ = ["measure_sb3", "sb3_is_there"]
+__all__ = ["measure_sb3", "sb3_is_available"]
 
-STEPS = 4096  # in the memory
+STEPS = 4096  # size of the replay memory
 
 
 class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
-    """Spaces to make a learner of; it is never asked for more than a first observation."""
+    """Environment that provides the spaces for a learner; only ``reset`` is ever called."""
 
     def __init__(self, observation: int, action: int, *, is_discrete: bool) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (observation,), np.float32)
@@ -35,8 +35,8 @@ class _Random(gymnasium.Env[np.ndarray, np.ndarray]):
         return np.zeros(self.observation_space.shape or (), np.float32), {}
 
 
-def sb3_is_there(config: AgentConfig) -> bool:
-    """Tell whether stable-baselines3 is installed and has a like of this learner."""
+def sb3_is_available(config: AgentConfig) -> bool:
+    """Return whether stable-baselines3 is installed and has a counterpart of this learner."""
     has_like = config.algorithm in ("sac", "td3", "ppo", "dqn") and config.network == "mlp"
     return has_like and importlib.util.find_spec("stable_baselines3") is not None
 
@@ -44,23 +44,23 @@ def sb3_is_there(config: AgentConfig) -> bool:
 def measure_sb3(
     config: AgentConfig, observation: int, action: int, seconds: float
 ) -> tuple[str, float]:
-    """Count gradient steps per second of stable-baselines3's learner with the same networks and batch.
+    """Return gradient steps per second of stable-baselines3's learner with the same networks and batch.
 
-    Its time is that of its ``train``: drawing, gradient and targets, as often as it has to be called.
+    The time is that of its ``train`` method: sampling, gradient and target networks.
 
     Parameters
     ----------
     config
-        Settings of ours.
+        Settings of our learner.
     observation, action
         Sizes of the spaces.
     seconds
-        Time spent.
+        Time spent on the measurement.
 
     Returns
     -------
     tuple of str and float
-        What was measured, and its gradient steps per second.
+        Name and version of the learner, and its gradient steps per second.
     """
     import stable_baselines3 as sb3
     from stable_baselines3.common.logger import Logger
@@ -110,7 +110,7 @@ def measure_sb3(
 
 
 def _fill(model: Any, draw: Any, observation: int, action: int) -> None:
-    """Give PPO a horizon of random steps."""
+    """Fill PPO's rollout buffer with random steps."""
     buffer, zeros = model.rollout_buffer, torch.zeros(1)
     buffer.reset()
     for _ in range(buffer.buffer_size):

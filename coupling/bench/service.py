@@ -25,23 +25,23 @@ from rl_agent.rollout.open_episodes import Decision
 __all__ = ["NullLearner", "NullVectorEnv", "bench_coupling", "standard_rows"]
 
 _TASK = "coupling.bench.service:flowsim/Null-v0"
-_OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes of the flow tasks
+_OBSERVATION = gym.spaces.Box(-np.inf, np.inf, (14,), np.float32)  # the sizes of the wake task
 _ACTION = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
 _START_TIMEOUT = 60.0  # seconds
-_SIMULATED = 0.05  # seconds of a step beside a learner
+_SIMULATED = 0.05  # seconds of an environment step in rows with the pace of a simulation
 _PINGS = 60
 _ENDPOINTS = {"tcp": "tcp://127.0.0.1:*", "ipc": "ipc://*"}
 
 
 class NullVectorEnv(VectorEnv[Any, Any, Any]):
-    """Environments that cost nothing, so that only the service is measured. Episodes last 100 steps.
+    """Environments that compute nothing, so that only the service is measured. Episodes last 100 steps.
 
     Parameters
     ----------
     num_envs
         Number of environments.
     step_seconds
-        How long a step of all environments sleeps, instead of a simulation.
+        Time that a step of all environments sleeps, instead of a simulation.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
@@ -56,7 +56,7 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
         self._steps, self._step_seconds = 0, step_seconds
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all episodes."""
+        """Start all episodes."""
         self._steps = 0
         return self._observations, {}
 
@@ -82,16 +82,16 @@ gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.bench.service:Nu
 
 
 class NullLearner:
-    """Answers zeros and learns nothing."""
+    """Learner that returns zero actions and learns nothing."""
 
     def __init__(self) -> None:
         self.environment_steps = self.gradient_steps = 0
 
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     def decide(self, agents: np.ndarray) -> Decision:
-        """Decide for zeros."""
+        """Return a decision for zero actions."""
         zeros = np.zeros((len(agents), 3), np.float32)
         return Decision(agents, zeros, zeros, zeros, zeros[:, 0], zeros[:, :0], zeros, {})
 
@@ -108,25 +108,25 @@ class NullLearner:
         observations: np.ndarray,
         agent_ended: np.ndarray | None = None,
     ) -> None:
-        """Count."""
+        """Count the steps."""
         self.environment_steps += len(agents)
 
     def abandon(self, agents: np.ndarray) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
     def updates_due(self) -> int:
-        """Return zero."""
+        """Return 0."""
         return 0
 
     def update(self) -> None:
-        """Nothing is learned."""
+        """Do nothing."""
 
     def learnable(self, observations: np.ndarray) -> np.ndarray:
-        """All are."""
+        """Return True for all observations."""
         return np.ones(len(observations), bool)
 
     def may_act(self) -> bool:
-        """Return true."""
+        """Return True."""
         return True
 
 
@@ -140,37 +140,37 @@ def bench_coupling(
     step_seconds: float = 0.0,
     seconds: float = 5.0,
 ) -> dict[str, Any]:
-    """Measure one layout with environments that cost nothing, in worker processes.
+    """Measure one layout, with environments that compute nothing in worker processes.
 
     Parameters
     ----------
     agents, processes
-        How many environments, over how many worker processes.
+        Number of environments, and of the worker processes that share them.
     transport
         ``tcp`` or ``ipc``.
     curve
         Whether the connections are encrypted.
     learning
-        Whether a V-RACER learner (MLP 2x128, batch 256) answers and learns, one gradient step per environment
-        step up to 24 agents and proportionally fewer beyond; otherwise zeros are answered.
+        Whether a V-RACER learner (MLP 2x128, batch 256) chooses actions and learns, with one gradient step per
+        environment step up to 24 agents and proportionally fewer beyond; otherwise actions are zero.
     step_seconds
-        Duration of an environment step, asleep. Beside learning it should be long enough that the environments set
-        the pace, as a simulation does, and the delay is not that of waiting for the ratio.
+        Duration of an environment step, in which the worker sleeps. With learning it should be long enough that the
+        environments set the pace, as a simulation does; otherwise the delay includes waiting for gradient steps.
     seconds
-        How long to measure, after all workers have connected.
+        Duration of the measurement, after all workers have connected.
 
     Returns
     -------
     dict
-        A row of ``flowsim bench coupling``. An answered environment is one round trip; the delay is measured
-        in the worker, from sending its STEP to holding the ACTION. Where the environments set the pace, ``echo_p50_us``
-        is the median delay of bare ZeroMQ sockets that say as many bytes at the same pace: mostly the time that this
-        machine takes to wake a process up.
+        A row of ``flowsim bench coupling``. One action for one environment is one round trip. The delay is measured in
+        the worker, from sending the STEP to receiving the ACTION. If ``step_seconds`` is positive, ``echo_p50_us`` is
+        the median delay of bare ZeroMQ sockets with messages of the same size at the same pace, which is mostly the
+        time that this machine takes to wake up a process.
 
     Raises
     ------
     RunError
-        When the workers do not connect.
+        If the workers do not connect.
     """
     options = {"step_seconds": step_seconds}
     learner: Learning = _v_racer(agents) if learning else NullLearner()
@@ -224,7 +224,7 @@ def bench_coupling(
 
 
 def _rates(server: Server, learner: Learning, seconds: float) -> tuple[float, float]:
-    """Serve for some seconds; return round trips and gradient steps per second."""
+    """Serve for ``seconds``, and return round trips and gradient steps per second."""
     trips, updated, began = server.counts.round_trips, learner.gradient_steps, time.perf_counter()
     while (elapsed := time.perf_counter() - began) < seconds:
         server.turn()
@@ -235,14 +235,14 @@ def _rates(server: Server, learner: Learning, seconds: float) -> tuple[float, fl
 
 
 def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dict[str, Any]]:
-    """Measure the layouts that ``flowsim bench coupling`` reports: at full speed, and at the pace of a simulation.
+    """Measure the layouts of ``flowsim bench coupling``, at full speed and at the pace of a simulation.
 
     Parameters
     ----------
     say
-        Told what is measured, before each row.
+        Called with a description of what is measured, before each row.
     full
-        Every number of agents over every kind of connection, instead of those that differ most.
+        Whether to measure every number of agents with every kind of connection, instead of those that differ most.
     """
     lines: list[dict[str, Any]] = [
         {"transport": "tcp"},
@@ -274,7 +274,7 @@ def standard_rows(say: Callable[[str], None], *, full: bool = False) -> list[dic
 def _echo(
     pingers: int, environments: int, keys: Keys | None, transport: str, pause: float
 ) -> float:
-    """Return the median microseconds of a bare echo between as many processes, with messages of the same sizes."""
+    """Return the median delay of a bare echo in microseconds, with as many processes and messages of the same sizes."""
     step, action = (
         HEADER_SIZE + environments * (8 + 4 * 14 + 1),
         bytes(HEADER_SIZE + environments * 4 * 3),
@@ -312,7 +312,7 @@ def _echo(
 def _ping(
     file: Path, size: int, pause: float, answers: "multiprocessing.SimpleQueue[float]"
 ) -> None:
-    """Send messages of ``size`` bytes with pauses between them, and tell the median delay of the answers."""
+    """Send messages of ``size`` bytes with pauses between them, and report the median delay of the answers."""
     connection, delays = read_connection(file), []
     context = zmq.Context()
     with context.socket(zmq.DEALER) as dealer:
@@ -323,14 +323,14 @@ def _ping(
             began = time.perf_counter()
             dealer.send(bytes(size))
             if not dealer.poll(int(1000 * _START_TIMEOUT)):
-                raise RunError("the echo was not answered")
+                raise RunError("the echo server did not answer")
             dealer.recv()
             delays.append(1e6 * (time.perf_counter() - began))
     answers.put(float(np.median(delays)))
 
 
 def _warm_up(server: Server, launcher: LocalLauncher, learning: bool, learner: Learning) -> None:
-    """Serve until every agent takes part and, with learning, what is compiled is compiled."""
+    """Serve until every agent has connected and, with learning, compilation has finished."""
     began = time.monotonic()
     while not (
         server.exchange.agent_steps.all() and (not learning or learner.gradient_steps > 200)
@@ -340,7 +340,7 @@ def _warm_up(server: Server, launcher: LocalLauncher, learning: bool, learner: L
             raise RunError(str(death))
         if time.monotonic() - began > _START_TIMEOUT:
             raise RunError(
-                f"the workers of the measurement had not all connected after {_START_TIMEOUT:g} s"
+                f"not all workers of the measurement had connected after {_START_TIMEOUT:g} s"
             )
 
 
@@ -349,7 +349,7 @@ def _v_racer(agents: int) -> Learning:
     from rl_agent.learner import Learner
 
     ratio = max(1.0, agents / 24)
-    start = min(2400, 100 * agents)  # an episode of each
+    start = min(2400, 100 * agents)  # one episode per agent
     config = AgentConfig(
         learning_starts=start,
         buffer_size=2**15,

@@ -2,14 +2,14 @@
  *
  *     example CONNECTION_FILE [SLOT [ENVIRONMENTS [OUTBOX]]]
  *
- * A ball lies on the top of a hill, from where gravity pulls it away, x'' = x - v/10 + 2 a; the action a in [-1, 1]
- * shall hold it there. It observes x and v, and gets 1 - x^2 for each step of 0.05. An episode is terminated when the
- * ball has rolled beyond |x| = 1, and truncated after 100 steps. The run's preset says the same of the spaces:
+ * A ball lies on top of a hill, and gravity pulls it away from there, x'' = x - v/10 + 2 a; the action a in [-1, 1]
+ * has to hold it there. The observation is x and v, the reward 1 - x^2 for each step of 0.05. An episode is terminated
+ * when the ball has rolled beyond |x| = 1, and truncated after 100 steps. The run's preset declares the same spaces:
  *
  *     env: flowsim/External-v0
  *     env_options: {observation_size: 2, action_low: [-1.0], action_high: [1.0]}
  *
- * Every episode is reported in a line; those that are open when the learner says GOODBYE are reported as open. */
+ * Every episode is reported on one line; those still running when the learner sends GOODBYE are reported as open. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { OBSERVATION_SIZE = 2, ACTION_SIZE = 1, MOST_ENVIRONMENTS = 64, LONGEST_EP
 
 struct ball {
     double x, v;
-    uint64_t random; /* state of its random numbers */
+    uint64_t random; /* state of its random number generator */
     int steps;
     double total; /* reward of the episode so far */
 };

@@ -104,7 +104,7 @@ contains
     observation = real([this%x, this%v], c_float)
   end function observed
 
-  !> One step of semi-implicit Euler.
+  !> Do one step of semi-implicit Euler.
   subroutine roll(this, action, reward)
     type(ball), intent(inout) :: this
     real(c_float), intent(in) :: action

@@ -1,5 +1,5 @@
-/* flowsim_client.c: the worker of PROTOCOL.md in C99 and POSIX over libzmq; flowsim_client.h says how to use it.
-   It is one file, which a solver adds to its own sources without a library to build and link. */
+/* flowsim_client.c: the worker of PROTOCOL.md in C99 and POSIX over libzmq; flowsim_client.h describes its use.
+   It is a single file, so that a solver can add it to its sources without building and linking a library. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "flowsim_client.h"
@@ -23,20 +23,20 @@
 #define VERSION_MINOR 0
 #define HEADER_SIZE 64
 #define MAX_BODY 67108864
-#define MOST 65536 /* workers, environments of one, floats in an observation or an action */
-#define SHORTEST_WAIT 0.1 /* seconds before HELLO is said again */
-#define LONGEST_WAIT 10.0 /* seconds before anything is said again */
+#define MOST 65536 /* limit for workers, environments of a worker, floats in an observation or an action */
+#define SHORTEST_WAIT 0.1 /* seconds before HELLO is sent again */
+#define LONGEST_WAIT 10.0 /* seconds before any message is sent again */
 #define FIRST_RESEND 1.0
-#define STOOD_STILL 0.1 /* seconds by which a wait is too long after which the process was stopped */
-#define LOOK_AGAIN 1000 /* milliseconds for what came meanwhile to pass through ZeroMQ, at most */
-#define ASK_AGAIN 1.0 /* seconds before HELLO is said again once it was answered by PAUSE */
-#define DELAYS 512        /* of the latest steps, for the percentiles in HEARTBEAT */
+#define STOOD_STILL 0.1 /* a wait that ends so many seconds late means that the process was stopped */
+#define LOOK_AGAIN 1000 /* milliseconds, at most, for messages received meanwhile to pass through ZeroMQ */
+#define ASK_AGAIN 1.0 /* seconds before HELLO is sent again after it was answered by PAUSE */
+#define DELAYS 512        /* number of latest steps, for the percentiles in HEARTBEAT */
 #define MAX_FAILURE 1000  /* characters of why an environment failed */
 #define MAX_TEXT 4096     /* characters of a reason */
 #define MAX_SECONDS 1e9
 #define MAX_FILE 1048576  /* bytes of connection.json */
-#define MISSED 3          /* heartbeats without an answer, after which they take a new connection */
-#define BROKEN_OFF 3      /* handshakes that ended without a word, which are a refusal */
+#define MISSED 3          /* heartbeats without an answer after which a new connection is made */
+#define BROKEN_OFF 3      /* successive handshakes that ended without a reason, which count as a refusal */
 #define FAILED_HANDSHAKES \
     (ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
 #define HEART "inproc://heart"
@@ -45,7 +45,7 @@ enum kind {
     HELLO = 1, WELCOME, REJECT, RESET, STEP, ACTION, HEARTBEAT, PAUSE, ERROR, GOODBYE, STATUS, STATUS_REPLY
 };
 
-/* --- time, chance, bytes ---------------------------------------------------------------------------------- */
+/* --- time, random numbers, bytes -------------------------------------------------------------------------- */
 
 static double now(void) {
     struct timespec time;
@@ -59,7 +59,7 @@ static uint64_t nanoseconds(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* A number that no other process draws: from the system, and from time and process should it have none to give. */
+/* Return a number unique to this process: from the system's generator, and from time and process if it has none. */
 static uint64_t draw_number(void) {
     uint64_t number = nanoseconds() ^ ((uint64_t)getpid() << 40);
     int file = open("/dev/urandom", O_RDONLY);
@@ -72,7 +72,7 @@ static uint64_t draw_number(void) {
     return number ? number : 1;
 }
 
-/* CRC-32 (IEEE, as zlib's), four bits at a time. */
+/* CRC-32 (IEEE, as in zlib), four bits at a time. */
 static uint32_t crc32(uint32_t crc, const unsigned char *bytes, size_t length) {
     static const uint32_t table[16] = {
         0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
@@ -117,20 +117,20 @@ static float get_float(const unsigned char *at) {
     return value;
 }
 
-/* Bytes of the character that stands first; 0 when it is not UTF-8, or a control character that drives a terminal. */
+/* Return the length in bytes of the first character; 0 if it is not UTF-8, or a terminal control character. */
 static size_t character(const unsigned char *at, size_t left) {
     if (*at < 0x80) return (*at >= 0x20 && *at != 0x7f) || *at == '\n' || *at == '\t';
     size_t length = *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : 4;
     if (*at < 0xc2 || *at > 0xf4 || length > left) return 0;
     for (size_t i = 1; i < length; i++)
         if ((at[i] & 0xc0) != 0x80) return 0;
-    /* control characters, overlong forms, surrogates, what lies beyond U+10FFFF */
+    /* control characters, overlong forms, surrogates, characters beyond U+10FFFF */
     bool bad = (*at == 0xc2 && at[1] < 0xa0) || (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f)
                || (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] > 0x8f);
     return bad ? 0 : length;
 }
 
-/* Copy a text for the wire or a terminal: at most size - 1 bytes, with ? for what is no such character. */
+/* Copy a text for the wire or a terminal: at most size - 1 bytes, with ? for invalid characters. */
 static void copy_text(char *to, size_t size, const char *from, size_t length) {
     const unsigned char *at = (const unsigned char *)from, *end = at + length;
     while (at < end) {
@@ -155,7 +155,7 @@ struct header {
     uint32_t epoch;
 };
 
-/* Make a frame of a body that stands HEADER_SIZE bytes behind its beginning. */
+/* Make a frame of a body that begins HEADER_SIZE bytes after the start of the frame. */
 static void seal(unsigned char *frame, const struct header *header, size_t body_length) {
     memcpy(frame, "FSIM", 4);
     frame[4] = VERSION_MAJOR;
@@ -175,7 +175,7 @@ static void seal(unsigned char *frame, const struct header *header, size_t body_
     put_little(frame + 12, crc32(0, frame, HEADER_SIZE + body_length), 4);
 }
 
-/* Read a frame's header; return why it is refused, or NULL. */
+/* Read the header of a frame; return why it is refused, or NULL. */
 static const char *read_header(const unsigned char *frame, size_t length, struct header *header) {
     static const unsigned char zero[4];
     if (length < HEADER_SIZE) return "a frame is shorter than its header";
@@ -203,9 +203,9 @@ static const char *read_header(const unsigned char *frame, size_t length, struct
     return NULL;
 }
 
-/* --- msgpack: as much of it as the maps need -------------------------------------------------------------- */
+/* --- msgpack: the part that the maps need ----------------------------------------------------------------- */
 
-/* Writes the shortest form of everything, as other encoders do; the caller gives a buffer that is long enough. */
+/* Writes the shortest form of every value, as other encoders do; the caller provides a buffer that is long enough. */
 struct writer {
     unsigned char *at;
 };
@@ -275,7 +275,7 @@ struct integers {
     size_t room, count;
 };
 
-/* What a map has to hold: nothing may be missing, and nothing more may be there. */
+/* Fields of a map: none may be missing, and no others may be present. */
 struct field {
     const char *name;
     enum { INTEGER, NUMBER, TEXT, INTEGERS } type;
@@ -304,7 +304,7 @@ static bool read_integer(struct reader *reader, uint64_t *value) {
     }
     if (code >= 0xcc && code <= 0xcf) return read_big(reader, 1 << (code - 0xcc), value) && *value <= INT64_MAX;
     if (code < 0xd0 || code > 0xd3) return false;
-    int bytes = 1 << (code - 0xd0); /* a signed form is well for a number that is not negative */
+    int bytes = 1 << (code - 0xd0); /* a signed form is valid for a non-negative number */
     return read_big(reader, bytes, value) && *value >> (8 * bytes - 1) == 0;
 }
 
@@ -372,7 +372,7 @@ static bool same_text(const struct text *text, const char *other) {
     return strlen(other) == text->length && memcmp(other, text->begin, text->length) == 0;
 }
 
-/* Read a map that has exactly these fields (at most 15 of them), each once. */
+/* Read a map with exactly these fields (at most 15), each once. */
 static bool read_map(const unsigned char *body, size_t length, const struct field *fields, int count) {
     struct reader reader = {body, body + length};
     unsigned char code;
@@ -448,7 +448,7 @@ static void skip_blanks(const char **at) {
     while (**at == ' ' || **at == '\n' || **at == '\t' || **at == '\r') ++*at;
 }
 
-/* Read "..." into a new string, which the caller frees; NULL when it is none. Escapes beyond ASCII do not occur. */
+/* Read "..." into a new string, which the caller frees; NULL if it is invalid. Escapes beyond ASCII do not occur. */
 static char *json_string(const char **at) {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     if (**at != '"') return NULL;
@@ -473,7 +473,7 @@ static char *json_string(const char **at) {
     return text;
 }
 
-/* Read a decimal number; strtod would read it by the rules of the user's country. */
+/* Read a decimal number; strtod would depend on the user's locale. */
 static bool json_number(const char **at, double *value) {
     double sign = **at == '-' ? -1.0 : 1.0, digits = 0.0;
     int scale = 0, exponent = 0;
@@ -567,7 +567,7 @@ static bool parse_connection(const char *at, struct connection *connection) {
     return *at == 0 && connection->endpoint && connection->task_hash && connection->patience > 0;
 }
 
-/* Read the whole of a small file into a new string, which the caller frees; NULL with errno when it cannot be. */
+/* Read a small file into a new string, which the caller frees; NULL with errno if it cannot be read. */
 static char *read_file(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;
@@ -584,7 +584,7 @@ static char *read_file(const char *path) {
     return text;
 }
 
-/* Read a connection file; return what is wrong with it, or NULL. */
+/* Read a connection file; return an error text, or NULL. */
 static const char *read_connection(const char *path, struct connection *connection) {
     char *text = read_file(path);
     if (!text && errno == ENOENT)
@@ -597,23 +597,23 @@ static const char *read_connection(const char *path, struct connection *connecti
 
 /* --- the client ------------------------------------------------------------------------------------------- */
 
-/* What the heartbeats tell, and what they learn. */
+/* State sent in the heartbeats, and received by them. */
 struct life {
     uint64_t steps, resends, failures;
     double step_began; /* 0 outside of a step */
     double delays[DELAYS];
-    uint64_t asked; /* how many delays there have been */
+    uint64_t asked; /* number of delays so far */
     char failure[MAX_FAILURE + 1];
-    double heard; /* when the learner last gave a sign of life */
+    double heard; /* time of the learner's last sign of life */
 };
 
-/* A connection to the learner, which can be made anew. */
+/* A connection to the learner, which can be renewed. */
 struct line {
-    struct connection connection; /* what the file said last */
+    struct connection connection; /* content of the file when last read */
     void *socket;
     int queue_only_when_connected;
     bool watched;
-    void *watch; /* tells of handshakes that failed */
+    void *watch; /* reports failed handshakes */
 };
 
 struct flowsim_client {
@@ -623,10 +623,10 @@ struct flowsim_client {
     char *connection_file;
     struct welcome welcome;
     uint64_t incarnation, sequence, chance;
-    int outcome; /* FLOWSIM_OK until it cannot go on */
-    bool dismissed; /* by a learner that does not know it */
+    int outcome; /* FLOWSIM_OK until the client cannot continue */
+    bool dismissed; /* by a learner that does not know this worker */
     char error[2 * MAX_FAILURE];
-    const char *misread; /* why the latest frame was dropped */
+    const char *misread; /* why the last frame was dropped */
 
     void *context;
     struct line line;
@@ -635,13 +635,13 @@ struct flowsim_client {
     size_t frame_length;
 
     int outbox[2]; /* file descriptors or -1 */
-    uint64_t kept; /* how many messages the outbox has seen */
+    uint64_t kept; /* number of messages written to the outbox */
 
-    void *heart; /* this thread's end of the pair to the thread of the heartbeats */
-    void *heart_end; /* that thread's */
+    void *heart; /* this thread's end of the pair to the heartbeat thread */
+    void *heart_end; /* the heartbeat thread's end */
     struct line heart_line;
     pthread_t thread;
-    pthread_mutex_t lock; /* around life */
+    pthread_mutex_t lock; /* protects life */
     struct life life;
 };
 
@@ -653,7 +653,7 @@ static int fail(flowsim_client *client, const char *format, ...) {
     return client->outcome = FLOWSIM_BROKEN;
 }
 
-/* A mistake of the caller, which can be mended. */
+/* An error of the caller that it can correct. */
 static int refuse(flowsim_client *client, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -662,7 +662,7 @@ static int refuse(flowsim_client *client, const char *format, ...) {
     return FLOWSIM_BROKEN;
 }
 
-/* A time near to the one given, so that many workers do not ask in step (xorshift64*). */
+/* Return a randomly changed time, so that many workers do not send at the same time (xorshift64*). */
 static double jitter(flowsim_client *client, double seconds) {
     client->chance ^= client->chance >> 12;
     client->chance ^= client->chance << 25;
@@ -672,7 +672,7 @@ static double jitter(flowsim_client *client, double seconds) {
 }
 
 static double longer(double wait) {
-    return 2 * wait < LONGEST_WAIT / 1.2 ? 2 * wait : LONGEST_WAIT / 1.2; /* with jitter still within the limit */
+    return 2 * wait < LONGEST_WAIT / 1.2 ? 2 * wait : LONGEST_WAIT / 1.2; /* within the limit also with jitter */
 }
 
 static double last_heard(flowsim_client *client) {
@@ -708,7 +708,7 @@ static void close_line(struct line *line) {
     line->socket = line->watch = NULL;
 }
 
-/* Watch the handshakes of a line's new socket: a DEALER that the learner does not let in waits without a word. */
+/* Watch the handshakes of a line's new socket: a DEALER that the learner refuses waits without an error. */
 static void watch(struct line *line, void *context) {
     char name[64];
     snprintf(name, sizeof name, "inproc://watch-%p", line->socket);
@@ -720,10 +720,10 @@ static void watch(struct line *line, void *context) {
     }
 }
 
-/* Read what the watch saw; return why the learner does not let this worker in, or NULL. One handshake that was broken
- * off may be that of a learner that died. */
+/* Read the events of the watch; return why the learner refuses this worker, or NULL. A single handshake that was
+ * broken off may be that of a learner that died. */
 static const char *refusal(struct line *line, int *broken_off) {
-    unsigned char event[64], address[256]; /* an event is a u16, in the order of this machine, and a value */
+    unsigned char event[64], address[256]; /* an event is a u16, in the byte order of this machine, and a value */
     while (line->watch && zmq_recv(line->watch, event, sizeof event, ZMQ_DONTWAIT) >= 2) {
         uint16_t number;
         memcpy(&number, event, 2);
@@ -735,7 +735,7 @@ static const char *refusal(struct line *line, int *broken_off) {
     return NULL;
 }
 
-/* Connect a DEALER to where the connection file said; return what cannot be done, or NULL. */
+/* Connect a DEALER to the address in the connection file; return an error text, or NULL. */
 static const char *open_line(struct line *line, void *context) {
     int linger = 0;
     int64_t longest = HEADER_SIZE + MAX_BODY;
@@ -756,8 +756,8 @@ static const char *open_line(struct line *line, void *context) {
     return cannot;
 }
 
-/* Connect again, to where the file says by then: a learner that is started again writes another one. What was queued
- * on the old connection is dropped. */
+/* Connect again, to the address then in the file: a restarted learner writes a new one. Messages queued on the old
+ * connection are dropped. */
 static const char *renew_line(struct line *line, void *context, const char *connection_file) {
     struct connection fresh = {0};
     bool there = read_connection(connection_file, &fresh) == NULL;
@@ -767,7 +767,7 @@ static const char *renew_line(struct line *line, void *context, const char *conn
     return open_line(line, context);
 }
 
-/* Send the kept frame over a new connection. Should it not leave, it is sent again like one that was lost. */
+/* Send the kept frame over a new connection. If it cannot be sent, it is sent again like a lost one. */
 static int send_anew(flowsim_client *client) {
     const char *cannot = renew_line(&client->line, client->context, client->connection_file);
     if (cannot)
@@ -777,7 +777,7 @@ static int send_anew(flowsim_client *client) {
     return FLOWSIM_OK;
 }
 
-/* Receive one frame into message; return how it is, NULL when it is well. A message of more frames is drained. */
+/* Receive one frame into message; return an error text, or NULL. A message of several frames is drained. */
 static const char *take_frame(void *socket, zmq_msg_t *message, struct header *header) {
     if (zmq_msg_recv(message, socket, ZMQ_DONTWAIT) < 0) return "nothing could be received";
     if (!zmq_msg_more(message)) return read_header(zmq_msg_data(message), zmq_msg_size(message), header);
@@ -785,7 +785,7 @@ static const char *take_frame(void *socket, zmq_msg_t *message, struct header *h
     return "a message has more than one frame";
 }
 
-/* --- heartbeats, from a thread of their own ------------------------------------------------------------------ */
+/* --- heartbeats, in their own thread ------------------------------------------------------------------------- */
 
 static int ascending(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
@@ -828,8 +828,8 @@ static void send_heartbeat(flowsim_client *client) {
     zmq_send(client->heart_line.socket, frame, (size_t)(writer.at - frame), ZMQ_DONTWAIT);
 }
 
-/* Send a HEARTBEAT each period and note the answers, until the other end of the pair says something. What else comes
- * by this connection, such as the REJECT of a session that the learner has given up, is handed over. */
+/* Send a HEARTBEAT every period and record the answers, until a message arrives from the other end of the pair. Other
+ * messages on this connection, such as the REJECT of a session that the learner has given up, are passed on. */
 static void *beat(void *argument) {
     flowsim_client *client = argument;
     struct line *line = &client->heart_line;
@@ -873,7 +873,7 @@ static int start_heart(flowsim_client *client) {
                  || renew_line(&client->heart_line, client->context, client->connection_file);
     if (failed) failed = errno;
     else {
-        sigfillset(&all); /* signals are for the threads of the program */
+        sigfillset(&all); /* signals go to the threads of the program */
         pthread_sigmask(SIG_SETMASK, &all, &before);
         failed = pthread_create(&client->thread, NULL, beat, client);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -896,18 +896,18 @@ static void stop_heart(flowsim_client *client) {
     client->heart = NULL;
 }
 
-/* --- the outbox: two files written by turns, so that a torn write leaves the message before --------------------- */
+/* --- the outbox: two files written in turn, so that a torn write leaves the previous message -------------------- */
 
-/* As the Python workers write them: number of the message u64, its length u32, CRC-32 of number and message, the
+/* The format of the Python workers: number of the message u64, its length u32, CRC-32 of number and message, the
    message. */
 #define OUTBOX_HEAD 16
 
-/* The longest RESET or STEP. */
+/* Return the size of the longest RESET or STEP. */
 static size_t longest_message(const flowsim_client *client) {
     return HEADER_SIZE + (size_t)client->environments * (9 + 8 * (size_t)client->observation_size);
 }
 
-/* Open the files and take their room, so that a full disk is noticed now; nobody else may have them. */
+/* Open and lock the files and allocate their space, so that a full disk is detected now. */
 static bool open_outbox(flowsim_client *client, const char *path) {
     size_t length = strlen(path) + 3;
     char *name = malloc(length);
@@ -924,7 +924,7 @@ static bool open_outbox(flowsim_client *client, const char *path) {
     return !failed;
 }
 
-/* Find the last whole message of the process before; 0 when there is none. */
+/* Read the last complete message of the previous process; return its length, or 0 if there is none. */
 static size_t recover(flowsim_client *client, unsigned char *frame, unsigned char *candidate) {
     size_t found = 0;
     for (int i = 0; i < 2; i++) {
@@ -954,7 +954,7 @@ static bool write_at(int file, const unsigned char *bytes, size_t length, off_t 
     return true;
 }
 
-/* Keep the frame that was made. The operating system has the bytes afterwards, which outlives the process. */
+/* Keep the current frame. Afterwards the operating system has the bytes, so they survive the process. */
 static int keep(flowsim_client *client) {
     if (client->outbox[1] < 0) return FLOWSIM_OK;
     unsigned char head[OUTBOX_HEAD];
@@ -979,7 +979,7 @@ static size_t body_length(flowsim_client *client) {
 
 static int end(flowsim_client *client, const struct header *header) {
     struct text reason = {"", 0};
-    client->dismissed = header->kind == REJECT; /* to the others it answers that it leaves */
+    client->dismissed = header->kind == REJECT; /* other messages are answered with a farewell */
     if (!read_reason(body_of(client), body_length(client), &reason))
         return fail(client, "the learner's last message is malformed");
     char sentence[MAX_FAILURE + 1];
@@ -990,11 +990,11 @@ static int end(flowsim_client *client, const struct header *header) {
     return client->outcome = FLOWSIM_OVER;
 }
 
-/* What came while the client waited: ANSWERED is a WELCOME, ACTION or PAUSE, OTHER is dealt with already. */
+/* Message that arrived while the client waited: ANSWERED is a WELCOME, ACTION or PAUSE, OTHER is already handled. */
 enum came { NOTHING, OTHER, ANSWERED };
 
-/* Wait for a WELCOME, ACTION or PAUSE until a time, which stands in client->incoming then. Everything else is dealt with
- * here; a frame that is malformed is dropped like one that was lost, and is no sign of life. */
+/* Wait until a given time for a WELCOME, ACTION or PAUSE, which is then in client->incoming. All other messages are
+ * handled here; a malformed frame is dropped like a lost one, and is not a sign of life. */
 static int receive(flowsim_client *client, double until, struct header *header, enum came *came) {
     zmq_pollitem_t items[2] = {{client->line.socket, 0, ZMQ_POLLIN, 0}, {client->heart, 0, ZMQ_POLLIN, 0}};
     int count = client->heart ? 2 : 1;
@@ -1017,8 +1017,8 @@ static int receive(flowsim_client *client, double until, struct header *header, 
             return FLOWSIM_OK; /* of an earlier session, over a connection that this process did not make */
         note_heard(client);
         if (header->kind == ERROR && header->sequence && header->sequence < client->sequence)
-            return FLOWSIM_OK; /* it speaks of a late copy of a message that was answered */
-        /* it came by the heart: this connection may still lead to a learner that was there before */
+            return FLOWSIM_OK; /* it concerns a late copy of a message that was answered */
+        /* it arrived over the heartbeat connection: this connection may still lead to a previous learner */
         if (ends && i == 1 && header->kind == GOODBYE)
             renew_line(&client->line, client->context, client->connection_file);
         if (ends) return end(client, header);
@@ -1035,7 +1035,7 @@ static int check_patience(flowsim_client *client, double silence, double patienc
                 client->misread ? client->misread : "");
 }
 
-/* Make the frame of HELLO; the buffer of the client is long enough (buffer_size). */
+/* Write the frame of HELLO; the buffer of the client is long enough (buffer_size). */
 static void write_hello(flowsim_client *client, uint64_t pid, const char *host, const unsigned char *recovered,
                         size_t recovered_length) {
     struct writer writer = {client->frame + HEADER_SIZE};
@@ -1070,7 +1070,7 @@ static void write_hello(flowsim_client *client, uint64_t pid, const char *host, 
     seal(client->frame, &header, client->frame_length - HEADER_SIZE);
 }
 
-/* Say HELLO until the learner answers, waiting a little longer each time. */
+/* Send HELLO until the learner answers, waiting a little longer each time. */
 static int join(flowsim_client *client) {
     double began = now(), wait = SHORTEST_WAIT, again = began;
     int broken_off = 0;
@@ -1081,7 +1081,7 @@ static int join(flowsim_client *client) {
         double time = now(), last = began + client->line.connection.patience;
         int code = check_patience(client, time - began, client->line.connection.patience);
         if (!code && time >= again) {
-            if (client->line.socket && wait < FIRST_RESEND) /* a handshake may take its time */
+            if (client->line.socket && wait < FIRST_RESEND) /* a handshake may take a while */
                 zmq_send(client->line.socket, client->frame, client->frame_length, ZMQ_DONTWAIT);
             else code = send_anew(client);
             again = time + jitter(client, wait);
@@ -1093,7 +1093,7 @@ static int join(flowsim_client *client) {
         if (why)
             return fail(client, "the learner at %s %s; use the connection file of the run's present start",
                         client->line.connection.endpoint, why);
-        if (came == ANSWERED && header.kind == PAUSE) { /* whether its place is free is not known yet */
+        if (came == ANSWERED && header.kind == PAUSE) { /* it is not known yet whether the slot is free */
             again = now() + ASK_AGAIN;
             wait = SHORTEST_WAIT;
         }
@@ -1108,7 +1108,7 @@ static int join(flowsim_client *client) {
     }
 }
 
-/* Send the frame that was made and wait for the ACTION that answers it. */
+/* Send the current frame and wait for the ACTION that answers it. */
 static int ask(flowsim_client *client, float *actions) {
     int code = keep(client);
     if (code) return code;
@@ -1125,7 +1125,7 @@ static int ask(flowsim_client *client, float *actions) {
                         client->line.connection.endpoint, (unsigned long long)client->sequence, time - answered);
         double last = time - silence + client->welcome.patience;
         if (!code) code = receive(client, again < last ? again : last, &header, &came);
-        /* only when nothing has come by then, for what comes over the old connection later is lost */
+        /* only if nothing has arrived by then, because later messages over the old connection are lost */
         if (!code && came == NOTHING && now() >= again) {
             code = send_anew(client);
             wait = longer(wait);
@@ -1160,7 +1160,7 @@ static int ask(flowsim_client *client, float *actions) {
     return FLOWSIM_OK;
 }
 
-/* Number the message whose body ends at body_end, and make it a frame. */
+/* Number the message whose body ends at body_end, and turn it into a frame. */
 static void make_next(flowsim_client *client, enum kind kind, const unsigned char *body_end) {
     struct header header = {
         .kind = kind,
@@ -1204,9 +1204,9 @@ static void write_step(flowsim_client *client, const double *rewards, const floa
     make_next(client, STEP, at);
 }
 
-/* --- what the header file declares --------------------------------------------------------------------------- */
+/* --- public functions ---------------------------------------------------------------------------------------- */
 
-/* Room for HELLO with the longest message recovered, which is the longest frame. */
+/* Return the size of the longest frame, a HELLO with the longest recovered message. */
 static size_t buffer_size(const flowsim_client *client) {
     return HEADER_SIZE + 1024 + strlen(client->line.connection.task_hash) + 18 * (size_t)client->action_size
            + longest_message(client);
@@ -1226,7 +1226,7 @@ static int check_sizes(flowsim_client *client, const double *low, const double *
     for (int i = 0; i < 3; i++)
         if (sizes[i].value < 1 || sizes[i].value > MOST)
             return fail(client, "%s = %d must be in [1, %d]", sizes[i].name, sizes[i].value, MOST);
-    /* in floating point, which cannot overflow */
+    /* in floating point, to avoid overflow */
     if ((double)client->environments * (9.0 + 8.0 * client->observation_size) > MAX_BODY
         || 4.0 * client->environments * client->action_size > MAX_BODY)
         return fail(client, "a message of %d environments would be too long", client->environments);
@@ -1253,7 +1253,7 @@ static int prepare(flowsim_client *client, const char *connection_file, const do
         || !client->context)
         return fail(client, "there is no memory for %d environments", client->environments);
     strcpy(client->connection_file, connection_file);
-    for (int i = 0; i < client->action_size; i++) { /* the learner has them in single precision */
+    for (int i = 0; i < client->action_size; i++) { /* the learner stores them in single precision */
         client->low[i] = (float)low[i];
         client->high[i] = (float)high[i];
     }
@@ -1350,7 +1350,7 @@ const char *flowsim_error(const flowsim_client *client) {
     return client ? client->error : "there is no memory for a client";
 }
 
-/* Make the frame of ERROR or GOODBYE. */
+/* Write the frame of ERROR or GOODBYE. */
 static size_t write_farewell(unsigned char *frame, enum kind kind, uint64_t session, const char *reason) {
     struct writer writer = {frame + HEADER_SIZE};
     struct header header = {.kind = kind, .session = session};
@@ -1361,13 +1361,13 @@ static size_t write_farewell(unsigned char *frame, enum kind kind, uint64_t sess
     return (size_t)(writer.at - frame);
 }
 
-/* Tell the learner that this worker leaves, unless it said so itself. */
+/* Tell the learner that this worker leaves, unless the learner dismissed it. */
 static void say_farewell(flowsim_client *client, const char *reason) {
     if (!client->line.socket || !client->welcome.session || client->dismissed) return;
     if (!reason && client->outcome == FLOWSIM_BROKEN) reason = client->error;
     char text[MAX_FAILURE + 1];
     unsigned char frame[HEADER_SIZE + sizeof text + 32];
-    int linger = 1000; /* it may take so long to leave */
+    int linger = 1000; /* milliseconds for the message to be sent */
     const char *word = reason ? reason : "the worker leaves the run";
     copy_text(text, sizeof text, word, strlen(word));
     size_t length = write_farewell(frame, reason ? ERROR : GOODBYE, client->welcome.session, text);

@@ -1,5 +1,6 @@
-!> The C client for Fortran 2003: flowsim_client.h describes the functions. Arrays go observation by observation:
-!> observations(observation_size, environments), actions(action_size, environments). Environments count from 1 here.
+!> Fortran 2003 interface to the C client; flowsim_client.h describes the functions. The last axis of arrays is the
+!> environment: observations(observation_size, environments), actions(action_size, environments). Environments are
+!> counted from 1 here.
 module flowsim_client
   use, intrinsic :: iso_c_binding
   implicit none
@@ -7,10 +8,10 @@ module flowsim_client
 
   public :: flowsim_open, flowsim_seed, flowsim_reset, flowsim_step, flowsim_explain, flowsim_error, flowsim_close
 
-  !> What the functions return.
+  !> Return values of the functions.
   integer, parameter, public :: FLOWSIM_OK = 0, FLOWSIM_OVER = 1, FLOWSIM_BROKEN = -1
 
-  !> How the step of an environment ended.
+  !> Status of an environment after a step.
   integer(c_int), parameter, public :: FLOWSIM_GOES_ON = 0, FLOWSIM_TERMINATED = 1, FLOWSIM_TRUNCATED = 2, &
                                        FLOWSIM_DIVERGED = 4, FLOWSIM_FAILED = 8
 
@@ -78,7 +79,7 @@ module flowsim_client
 
 contains
 
-  !> Find the learner and join its run; the sizes of low and high are that of an action.
+  !> Connect to the learner and join its run; low and high have the size of an action.
   integer function flowsim_open(worker, connection_file, slot, environments, observation_size, low, high, outbox) &
       result(code)
     type(flowsim_worker), intent(out) :: worker
@@ -98,7 +99,7 @@ contains
                   int(observation_size, c_int), int(min(size(low), size(high)), c_int), low, high, place)
   end function flowsim_open
 
-  !> Seed of an environment (from 1) for its first episode.
+  !> Return the seed of the first episode of an environment, counted from 1.
   integer(c_int64_t) function flowsim_seed(worker, environment)
     type(flowsim_worker), intent(in) :: worker
     integer, intent(in) :: environment
@@ -106,7 +107,7 @@ contains
     flowsim_seed = c_seed(worker%client, int(environment - 1, c_int))
   end function flowsim_seed
 
-  !> Give the first observations, get the first actions.
+  !> Send the first observations, get the first actions.
   integer function flowsim_reset(worker, observations, actions) result(code)
     type(flowsim_worker), intent(in) :: worker
     real(c_float), intent(in) :: observations(:, :)
@@ -115,7 +116,7 @@ contains
     code = c_reset(worker%client, observations, actions)
   end function flowsim_reset
 
-  !> Give what one step of all environments brought, get the next actions.
+  !> Send the results of one step of all environments, get the next actions.
   integer function flowsim_step(worker, rewards, observations, final_observations, status, actions) result(code)
     type(flowsim_worker), intent(in) :: worker
     real(c_double), intent(in) :: rewards(:)
@@ -126,7 +127,7 @@ contains
     code = c_step(worker%client, rewards, observations, final_observations, status, actions)
   end function flowsim_step
 
-  !> Say why environments have failed, before the step that reports them.
+  !> Explain why environments failed; call it before the step that reports them.
   subroutine flowsim_explain(worker, reason)
     type(flowsim_worker), intent(in) :: worker
     character(len=*), intent(in) :: reason
@@ -134,7 +135,7 @@ contains
     call c_explain(worker%client, c_text(reason))
   end subroutine flowsim_explain
 
-  !> The sentence that belongs to the last FLOWSIM_BROKEN or FLOWSIM_OVER.
+  !> Return the message of the last FLOWSIM_BROKEN or FLOWSIM_OVER.
   function flowsim_error(worker) result(sentence)
     type(flowsim_worker), intent(in) :: worker
     character(len=:), allocatable :: sentence
@@ -150,7 +151,7 @@ contains
     end do
   end function flowsim_error
 
-  !> Leave the run; with a reason, the learner is told that this worker cannot go on and why.
+  !> Leave the run; with a reason, tell the learner that this worker cannot continue, and why.
   subroutine flowsim_close(worker, reason)
     type(flowsim_worker), intent(inout) :: worker
     character(len=*), intent(in), optional :: reason
@@ -165,7 +166,7 @@ contains
     worker%client = c_null_ptr
   end subroutine flowsim_close
 
-  !> A text as C has it.
+  !> Return a text as a C string.
   function c_text(text) result(characters)
     character(len=*), intent(in) :: text
     character(kind=c_char) :: characters(len_trim(text) + 1)

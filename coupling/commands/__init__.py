@@ -1,4 +1,4 @@
-"""The ``flowsim`` command, and its commands as functions of Python."""
+"""The ``flowsim`` command, which can also be called from Python."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ def run_command(words: Sequence[str]) -> int:
     Parameters
     ----------
     words
-        What follows ``flowsim`` on the command line, such as ``["train", "classic/pendulum", "run.steps=1000"]``.
+        The words after ``flowsim`` on the command line, such as ``["train", "classic/pendulum", "run.steps=1000"]``.
 
     Returns
     -------
     int
-        0, 1 for a failure, 2 for bad input, 130 for Ctrl-C; the reason is on stderr.
+        0 for success, 1 for a failure, 2 for invalid input, 130 for Ctrl-C; the reason is on stderr.
     """
     from coupling.commands.cli import app
     from coupling.commands.exit_codes import exit_code

@@ -1,6 +1,6 @@
 """The ``flowsim`` command: its subcommands in the order of ``--help``; each is a file in ``verbs/``.
 
-What a command does is imported when it is called, so that ``flowsim --help`` answers at once.
+The implementation of a command is imported when it is called, so that ``flowsim --help`` answers at once.
 """
 
 from typing import Annotated
@@ -52,11 +52,11 @@ VERBS = (
 
 app = typer.Typer(
     name="flowsim",
-    help="Train agents that live in a real flow, look at them and measure them.",
+    help="Train, evaluate and film reinforcement-learning agents in simulated flows.",
     epilog="Example: flowsim train d_cylinder_wake/quick run.steps=20000",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # whose boxes cut words at 80 columns
+    rich_markup_mode=None,  # its boxes cut words at 80 columns
 )
 
 
@@ -77,7 +77,7 @@ def flowsim(
         ),
     ] = False,
 ) -> None:
-    """Train agents that live in a real flow, look at them and measure them."""
+    """Train, evaluate and film reinforcement-learning agents in simulated flows."""
 
 
 for verb in VERBS:

@@ -1,4 +1,4 @@
-"""What the shell proposes while a command is typed: presets, runs, agents and keys, without heavy imports."""
+"""Shell completion of presets, runs, agents and keys, without heavy imports."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _FLOWS = re.compile(r"^env: flowsim/(DCylinderWake|EllipticalSwimmer)-v0", re.M)
 
 
 def presets(incomplete: str) -> list[str]:
-    """Propose presets by name, and a task without one."""
+    """Propose the names of presets, and ``env=`` for a task without one."""
     from coupling.settings.content import shipped_presets
 
     return _beginning(incomplete, [*shipped_presets(), "env="])
@@ -32,14 +32,14 @@ def cases(incomplete: str) -> list[str]:
 
 
 def runs(incomplete: str) -> list[str]:
-    """Propose folders of runs, in ``runs`` or wherever the word leads."""
+    """Propose run folders, in ``runs`` or in the folder typed so far."""
     place = incomplete.rpartition("/")[0] or "runs"
     found = [str(file.parent) for file in sorted(Path(place).glob("*/config.yaml"))]
     return _beginning(incomplete, found)
 
 
 def agents(incomplete: str) -> list[str]:
-    """Propose folders of runs, and shipped agents."""
+    """Propose run folders and shipped agents."""
     from importlib import resources
 
     shipped = Path(str(resources.files("coupling"))) / "agents"
@@ -48,12 +48,12 @@ def agents(incomplete: str) -> list[str]:
 
 
 def presets_and_runs(incomplete: str) -> list[str]:
-    """Propose what ``serve`` takes."""
+    """Propose the arguments of ``serve``: runs and presets."""
     return [*runs(incomplete), *presets(incomplete)]
 
 
 def keys(context: typer.Context, incomplete: str) -> list[str]:
-    """Propose settings of a run as ``KEY=``, and the values of those that are a choice."""
+    """Propose settings of a run as ``KEY=``, and the values of settings with a fixed set of choices."""
     options = _options_of(context.params.get("preset") or context.params.get("what"))
     return _settings(incomplete, options)
 
@@ -65,7 +65,7 @@ def resumable(incomplete: str) -> list[str]:
 
 
 def changes(context: typer.Context, incomplete: str) -> list[str]:
-    """Propose what the file of a case, or the task of a run, names."""
+    """Propose the keys of a case file, or the task options of a run or preset."""
     content = _content(context.params.get("case") or context.params.get("path"))
     if "env" in content:
         content = {"env_options": content.get("env_options") or {}}
@@ -78,7 +78,7 @@ def _settings(incomplete: str, options: Iterable[str] = ()) -> list[str]:
 
     try:
         from coupling.settings.config import RunConfig
-    except ModuleNotFoundError:  # the solver alone knows no runs
+    except ModuleNotFoundError:  # an installation of the solver alone has no runs
         return []
     key, equals, _ = incomplete.partition("=")
     if equals:
@@ -93,12 +93,12 @@ def _settings(incomplete: str, options: Iterable[str] = ()) -> list[str]:
 
 
 def _options_of(name: Any) -> list[str]:
-    """Return the options of the task that a preset, a run or a shipped agent names in its file."""
+    """Return the task options in the file of a preset, a run or a shipped agent."""
     return list(_content(name).get("env_options") or {})
 
 
 def _leaves(content: Any, before: str = "") -> list[str]:
-    """Return the dotted keys of what has no keys of its own."""
+    """Return the dotted keys of the values that have no keys of their own."""
     if isinstance(content, dict):
         entries = list(content.items())
     elif isinstance(content, list) and any(isinstance(one, dict | list) for one in content):

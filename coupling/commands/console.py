@@ -1,4 +1,4 @@
-"""What every command says in the same way: what it begins, why it failed, and what to do next."""
+"""Messages that all commands share: what starts, why it failed, and what to do next."""
 
 import contextlib
 import functools
@@ -26,14 +26,14 @@ from coupling.errors import (
 from coupling.meanwhile import meanwhile
 from coupling.signals import deaf_streams, interruption_behind, number_of
 
-__all__ = ["begin", "loading", "print_next", "told_in_a_sentence"]
+__all__ = ["begin", "loading", "print_next", "reporting_errors"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn the failures that are no bugs into one sentence on stderr and an exit code: 2, 1, or 128 and a signal."""
+def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Report expected failures in one sentence on stderr, with exit code 2, 1, or 128 plus the signal."""
 
     @functools.wraps(command)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -60,7 +60,7 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
             else:
                 raise
         except Exception as error:
-            if not is_theirs(error):  # it is a bug of ours
+            if not is_theirs(error):  # a bug in flowsim
                 raise
             code, sentence = 1, f"flowsim: {describe_failure(error)}"
         print(printable_lines(sentence), file=sys.stderr)
@@ -70,24 +70,23 @@ def told_in_a_sentence(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def _interrupted(interruption: KeyboardInterrupt) -> tuple[int, str]:
-    """Return the exit code after a signal, and the sentence."""
+    """Return the exit code and the message after a signal."""
     number = number_of(interruption)
     how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     return 128 + number, f"flowsim: {interruption if str(interruption) else how}"
 
 
 def begin(what: str) -> None:
-    """Say what is begun, before the imports that take seconds the first time."""
+    """Print what starts; called before the imports, which take seconds the first time."""
     print(f"flowsim: {what}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def loading(what: str, tick: float = 0.5) -> Iterator[None]:
-    """Say what is loaded, and on a terminal how long that takes already, until it is."""
+    """Print what is being loaded and, on a terminal, the elapsed time."""
     begin(f"loading {what}")
     with _counting(tick) if sys.stderr.isatty() else contextlib.nullcontext():
-        # what is loaded stays: looking for garbage in it, now and at the end, takes a sixth of the
-        # time
+        # loaded modules are never garbage: collecting among them, now and at exit, takes a sixth of the time
         gc.disable()
         try:
             yield
@@ -98,11 +97,11 @@ def loading(what: str, tick: float = 0.5) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _counting(tick: float) -> Iterator[None]:
-    """Show how long something takes already."""
+    """Show the elapsed time."""
     began = time.monotonic()
 
     def count(over: threading.Event) -> None:
-        while not over.wait(tick):  # what others write begins at the start of the line
+        while not over.wait(tick):  # other output overwrites this line
             print(
                 f"flowsim: loading, {time.monotonic() - began:.0f} s",
                 end="\r",
@@ -118,7 +117,7 @@ def _counting(tick: float) -> Iterator[None]:
 
 
 def print_next(commands: list[tuple[str, str]], trust: bool = False) -> None:
-    """Print what a person does next, one command a line."""
+    """Print the suggested next commands, one per line."""
     commands = next_steps.trusting(commands) if trust else commands
     for number, (command, why) in enumerate(commands):
         print(f"{'next: ' if number == 0 else '  or: '}{printable(command)}   ({why})")

@@ -1,4 +1,4 @@
-"""How a command ends: in one sentence for what it cannot take or print, and as shells expect for signals and pipes."""
+"""Exit codes of commands, also for signals and closed pipes, and one-sentence messages for invalid input."""
 
 import contextlib
 import signal
@@ -15,7 +15,7 @@ from coupling.signals import deaf_streams, discard, interrupting
 
 __all__ = ["exit_code", "run_to_end"]
 
-# typer brought click's exceptions along in some versions and its own in others; this is in both
+# some versions of typer use click's exceptions, others their own; this base class exists in both
 _format_warning = warnings.formatwarning
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
@@ -29,7 +29,7 @@ def run_to_end(app: typer.Typer) -> NoReturn:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, SystemExit) as ending:
-        # typer and rich answer a pipe that is closed with an exit of their own
+        # typer and rich raise SystemExit on a closed pipe
         cause = ending.__context__ if isinstance(ending, SystemExit) else ending
         if isinstance(cause, BrokenPipeError):
             code = _end_without_reader()
@@ -47,18 +47,18 @@ def _in_one_line(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Return a warning as commands print their own, where it is one that is meant for users of commands."""
+    """Format a FutureWarning, which is meant for users of commands, in one line, and others as Python does."""
     if issubclass(category, FutureWarning):
         return f"warning: {message}\n"
     return _format_warning(message, category, filename, lineno, line)
 
 
 def exit_code(app: typer.Typer, words: Sequence[str]) -> int:
-    """Run a command and return its exit code; what it cannot take is told in one sentence."""
+    """Run a command and return its exit code; invalid input is reported in one sentence."""
     try:
         return app(args=list(words), prog_name="flowsim", standalone_mode=False) or 0
     except _UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
             print(error)
         else:
             print(f"flowsim: {_refusal(error, words)}", file=sys.stderr)
@@ -66,10 +66,10 @@ def exit_code(app: typer.Typer, words: Sequence[str]) -> int:
 
 
 def _end_without_reader() -> int:
-    """Leave Python nothing to complain of when it flushes at its end, and return the exit code.
+    """Discard streams without a reader, so that Python's last flush does not fail, and return the exit code.
 
-    That is the code with which shells name the end by SIGPIPE. The signal itself stays ignored, as Python's
-    documentation advises: it would also end a learner whose worker hangs up.
+    This is the code that shells report for SIGPIPE. The signal itself stays ignored, as Python's documentation
+    advises: it would also end a learner whose worker disconnects.
     """
     for stream in deaf_streams():
         discard(stream)
@@ -77,27 +77,28 @@ def _end_without_reader() -> int:
 
 
 def _end_on_full_disk(error: OSError) -> int:
-    """Say that the output has no place, leave Python nothing to flush, and return the exit code."""
+    """Report a full disk, discard stdout so that Python's last flush does not fail, and return the exit code."""
     print(f"flowsim: {describe_os_error(error)}", file=sys.stderr)
     discard(sys.stdout)
     return 1
 
 
 def _refusal(error: Any, words: Sequence[str]) -> str:
-    """Say in one sentence what typer would say in a box of several lines."""
+    """Return in one sentence what typer would print in a box of several lines."""
     text = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
-    # a value that is refused comes from pydantic, which tells it
+    # invalid values are reported by pydantic, which gives the value
     refused: list[Any] = getattr(error.__cause__, "errors", list)()
     if refused:
         given, why = refused[0]["input"], text.partition(": ")[2]
-        # an option of several names is called as it was typed, or by the first long one
+        # name an option as it was typed, or else by its first long name
         names = [name for name in error.param.opts if name.startswith("--")] or error.param.opts
         key = next((name for name in names if name in words), names[0])
         text = f"{key}: {why}" if repr(given) in why else f"{key} = {given}: {_begun_small(why)}"
     text = text.replace(". Did you mean", ": did you mean").replace(". Choose from:", ": one of")
     if meant := _setting_meant(getattr(error, "option_name", ""), words):
         text = f"no such option: {error.option_name}: did you mean {meant}?"
-    # options without their value come without a context; flowsim's own take none, so the command is the first word
+    # a missing value is reported without a context; flowsim itself has no options with values, so the command is
+    # the first word
     named = [word for word in words[:1] if not word.startswith("-")]
     command = error.ctx.command_path if error.ctx else " ".join(["flowsim", *named])
     return _begun_small(text) + ("" if text.endswith("?") else f"; see `{command} --help`")
@@ -115,7 +116,7 @@ def _setting_meant(option: str, words: Sequence[str]) -> str | None:
     after = others[others.index(given) + 1 :] if given in others else []
     value = given.partition("=")[2] or next(iter(after), None)
     models: list[Any] = []
-    with contextlib.suppress(ModuleNotFoundError):  # the solver alone knows no runs
+    with contextlib.suppress(ModuleNotFoundError):  # the solver alone is installed, without runs
         if command in ("train", "resume", "serve"):
             from coupling.settings.config import RunConfig
 

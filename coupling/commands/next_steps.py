@@ -1,6 +1,6 @@
-"""What a person does next: the closing lines of the commands, by the state of what was just made.
+"""Suggested next commands, printed at the end of each command according to its result.
 
-Each line is a command that is accepted as it stands: tests/coupling/test_next_steps.py runs them all.
+Each suggestion is a valid command line: tests/coupling/test_next_steps.py runs them all.
 """
 
 import importlib.util
@@ -38,29 +38,29 @@ __all__ = [
 ]
 
 Hints = list[tuple[str, str]]
-"""Commands, and what each is for."""
+"""Commands, and the purpose of each."""
 
-_LONGER = 2  # times as long, for whoever wants more
+_LONGER = 2  # factor of the suggested longer training or simulation
 
 
 @dataclass(frozen=True)
 class RunState:
-    """What can be done with a run depends on this.
+    """State of a run that determines which commands can follow.
 
     Attributes
     ----------
     name
         The run's folder, or the name of a shipped agent, as it was given.
     env, steps
-        The task, and the planned environment steps.
+        The task and the planned environment steps.
     draws_itself
         Whether its environment can be filmed.
     has_episodes
-        Whether there are finished episodes to draw curves from.
+        Whether there are finished episodes to plot.
     is_evaluated
-        Whether the trained policy was evaluated when the training was over.
+        Whether the policy was evaluated after the training.
     lacks_evaluation
-        Whether it was to be, and is not yet.
+        Whether this evaluation is planned but not done yet.
     """
 
     name: Path
@@ -73,7 +73,7 @@ class RunState:
 
     @classmethod
     def of(cls, name: Path, folder: "RunFolder", *, draws_itself: bool | None = None) -> "RunState":
-        """Read the state of a run; what its environment can do as its last start noted, unless given."""
+        """Read the state of a run; ``draws_itself`` defaults to the value noted at its last start."""
         config = folder.config()
         there = folder.evaluation.exists()
         evaluated = there and "after" in read_json(folder.evaluation)
@@ -85,94 +85,94 @@ class RunState:
 
     @property
     def stem(self) -> str:
-        """Name of files that are made of the run."""
+        """Base name of files made from the run."""
         return self.name.name or self.name.resolve().name
 
 
 def after_training(run: RunState) -> Hints:
-    """Return what follows a finished run: evaluate it unless that is done, look at it, train longer."""
+    """Return the commands suggested after a finished run: evaluate it unless that is done, film it, train longer."""
     longer = _line("flowsim", "resume", run.name, f"run.steps={_LONGER * run.steps}")
     evaluation = [] if run.is_evaluated else _evaluation(run)
     return [*evaluation, *_look(run), (longer, "train longer")]
 
 
 def after_seeds(runs: Sequence[Path]) -> Hints:
-    """Return what follows trainings with several seeds: their curves, and a page about them."""
+    """Return the commands suggested after trainings with several seeds: their curves and a report."""
     curves = _line("flowsim", "plot", *runs, "-o", "curves.png")
     report = _line("flowsim", "report", *runs, "-o", "report.html")
     return [
-        (curves, "draw their interquartile mean and its interval"),
-        (report, "write a page about them"),
+        (curves, "plot their interquartile mean with its confidence interval"),
+        (report, "write an HTML report on them"),
     ]
 
 
 def after_evaluation(run: RunState, changes: Sequence[str] = ()) -> Hints:
-    """Return what follows an evaluation: look at what was evaluated."""
+    """Return the commands suggested after an evaluation: a film or curves of what was evaluated."""
     return _look(run, changes)
 
 
 def after_export(run: RunState, output: Path) -> Hints:
-    """Return what follows an export: the agent's evaluation, or how good the exported policy is."""
+    """Return the commands suggested after an export: an evaluation of the exported agent, or of the run."""
     return _evaluation(run if output.suffix == ".onnx" else replace(run, name=output))
 
 
 def after_film(run: RunState, changes: Sequence[str] = ()) -> Hints:
-    """Return what follows a film: numbers."""
+    """Return the commands suggested after a film: an evaluation."""
     line = _line("flowsim", "evaluate", run.name, *changes, "--episodes", 48)
     return [(line, "evaluate it over more episodes")]
 
 
 def after_plot(run: RunState) -> Hints:
-    """Return what follows learning curves: numbers."""
+    """Return the commands suggested after learning curves: an evaluation."""
     return _evaluation(run)
 
 
 def after_status(run: RunState, state: str, is_running: bool) -> Hints:
-    """Return what follows a look at a run: by its state, and by whether its process is still there."""
+    """Return the commands suggested after the status of a run, by its state and whether its process still runs."""
     resume = _line("flowsim", "resume", run.name)
     if state in ("died", "stopped", "failed"):
         return [(resume, "continue from its last checkpoint")]
     if state == "finished" and not run.lacks_evaluation:
         return after_training(run)
     if state == "finished" and not is_running:
-        return [(resume, "evaluate it, which was interrupted")]
+        return [(resume, "finish the interrupted evaluation")]
     return [(_line("flowsim", "watch", run.name), "follow it in a browser")]
 
 
 def after_watching(run: Path, has_status: bool) -> Hints:
-    """Return what follows a page that is closed: where the run stands, which need not be over."""
+    """Return the commands suggested after a live page is closed: the status of the run, which may still be running."""
     line = _line("flowsim", "status", run)
-    return [(line, "see how it stands, and what to do next")] if has_status else []
+    return [(line, "show its state and what to do next")] if has_status else []
 
 
 def after_hosting(connect: Path) -> Hints:
-    """Return what follows a worker whose run is over: a look at the run, where its folder is on this machine."""
+    """Return the commands suggested after a worker ends: the status of its run, if its folder is on this machine."""
     run = connect.parent
     is_here = (run / "config.yaml").exists() and (run / "status.json").exists()
-    return [(_line("flowsim", "status", run), "see what became of the run")] if is_here else []
+    return [(_line("flowsim", "status", run), "show the state of the run")] if is_here else []
 
 
 def after_presets() -> Hints:
-    """Return what follows the list of presets: a training."""
+    """Return the commands suggested after the list of presets: a training."""
     line = "flowsim train d_cylinder_wake/quick run.name=first"
-    return [(line, "train the first of the wakes")]
+    return [(line, "train on the small preset of the D-cylinder wake")]
 
 
 def after_agents() -> Hints:
-    """Return what follows the list of shipped agents: a film."""
+    """Return the commands suggested after the list of shipped agents: a film."""
     return [("flowsim render wake -o wake.mp4", "film one of them")]
 
 
 def after_report(page: Path) -> Hints:
-    """Return what follows a report: look at it."""
-    return [(_line("xdg-open", page), "look at it in a browser")]
+    """Return the commands suggested after a report: open it."""
+    return [(_line("xdg-open", page), "open it in a browser")]
 
 
 def after_init(folder: Path, kind: str) -> Hints:
-    """Return what follows a new task: its training."""
+    """Return the commands suggested after a new task: its training."""
     there = _line("cd", folder)
     if kind == "c":
-        return [(f"{there} && make && cat README.md", "compile it, and read how it is started")]
+        return [(f"{there} && make && cat README.md", "compile it and read how to start it")]
     line = _line("flowsim", "train", f"{folder.name}.yaml", "run.name=first")
     return [(f"{there} && {line}", "train it")]
 
@@ -185,19 +185,20 @@ def after_simulation(
     complete: bool,
     smaller_step: str | None = None,
 ) -> Hints:
-    """Return what follows a simulation: continue it, or a smaller step where it diverged; look at its fields.
+    """Return the commands suggested after a simulation: continue it or, if it diverged, halve the time step; view it.
 
     Parameters
     ----------
     case, changes, options
-        Of the command; an option that is None is not given, and one that is True takes no value.
+        Arguments of the command; an option that is None was not given, and one that is True takes no value.
     complete
-        Whether it ran until its time was over; what ended early would end again at once.
+        Whether it reached its end time; if it ended early, it would end again at once.
     smaller_step
-        The change that halves the time step, of a simulation that diverged. Its restart file is on the way there.
+        The change that halves the time step, if the simulation diverged. It is run again from the start, since its
+        restart file belongs to the diverging solution.
     """
     output = Path(options["-o"])
-    look = (_line("paraview", output / "fields.vtkhdf"), "look at the fields")
+    look = (_line("paraview", output / "fields.vtkhdf"), "view the fields in ParaView")
     if smaller_step:
         key = smaller_step.partition("=")[0]
         others = [word for word in changes if not word.startswith(f"{key}=")]
@@ -212,17 +213,17 @@ def after_simulation(
 
 
 def after_validation(output: Path) -> Hints:
-    """Return what follows a validation: its page."""
+    """Return the commands suggested after a validation: its page."""
     page = output / "validation.md"
     line = _line("flowsim", "validate", "-o", output, "--page", page)
-    return [(line, "write it as a page with plots")]
+    return [(line, "write the results as a page with plots")]
 
 
 def after_bench(part: str, full: bool) -> Hints:
-    """Return what follows a measurement: more of it, or numbers to keep."""
+    """Return the commands suggested after a measurement: measure more, or save the numbers."""
     if full:
-        return [(f"flowsim bench {part} --full --json > {part}.json", "keep the numbers")]
-    return [(f"flowsim bench {part} --full", "measure every row, which takes longer")]
+        return [(f"flowsim bench {part} --full --json > {part}.json", "save the numbers as JSON")]
+    return [(f"flowsim bench {part} --full", "measure all rows (takes longer)")]
 
 
 def _film(name: Path, output: str | Path, changes: Sequence[str] = ()) -> str:
@@ -231,7 +232,7 @@ def _film(name: Path, output: str | Path, changes: Sequence[str] = ()) -> str:
 
 
 def trusting(commands: Hints) -> Hints:
-    """Return the commands for a run whose environment is trusted this time only, as they are to be typed."""
+    """Add ``--trust`` to the commands, for a run whose environment is trusted only this time."""
     need = ("flowsim evaluate ", "flowsim render ", "flowsim resume ")
     return [
         (f"{command} --trust" if command.startswith(need) else command, why)
@@ -240,7 +241,7 @@ def trusting(commands: Hints) -> Hints:
 
 
 def _simulation(case: str, changes: Sequence[str], options: Mapping[str, Any]) -> str:
-    """Return the line of a simulation."""
+    """Return the command of a simulation."""
     words: list[Any] = ["flowsim", "simulate", case, *changes]
     for key, value in options.items():
         if value is True:
@@ -253,23 +254,23 @@ def _simulation(case: str, changes: Sequence[str], options: Mapping[str, Any]) -
 def _evaluation(run: RunState) -> Hints:
     how = "evaluate it against the baselines"
     if run.env == EXTERNAL:
-        how = "evaluate it, once your program is started as for the training"
+        how = "evaluate it; start your program as for training"
     return [(_line("flowsim", "evaluate", run.name), how)]
 
 
 def _look(run: RunState, changes: Sequence[str] = ()) -> Hints:
-    """Return how a run is looked at: what can be drawn is filmed."""
-    if run.draws_itself and _can_be_drawn_here(run.env):
+    """Return the command that films a run or, if its environment cannot be drawn, plots its curves."""
+    if run.draws_itself and _can_render(run.env):
         return [(_film(run.name, f"{run.stem}.mp4", changes), "film it")]
     if run.has_episodes:
         curves = _line("flowsim", "plot", run.name, "-o", f"{run.stem}.png")
-        return [(curves, "draw its learning curves")]
+        return [(curves, "plot its learning curves")]
     return []
 
 
-def _can_be_drawn_here(env: str) -> bool:
-    """Tell whether this machine has what drawing a task takes; Gymnasium does not install pygame by itself."""
-    import gymnasium  # which most commands do without
+def _can_render(env: str) -> bool:
+    """Return whether this machine has what rendering a task needs; Gymnasium does not install pygame by itself."""
+    import gymnasium  # most commands do not need it
 
     spec = gymnasium.registry.get(env)
     module = str(spec.entry_point).removeprefix("gymnasium.envs.") if spec else ""
@@ -278,5 +279,5 @@ def _can_be_drawn_here(env: str) -> bool:
 
 
 def _line(*words: Any) -> str:
-    """Return a command as a shell takes it."""
+    """Return a command quoted for a shell."""
     return shlex.join(map(str, words))

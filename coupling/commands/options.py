@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and how a path on the command line is read."""
+"""Arguments and options shared by several commands, and the expansion of paths on the command line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def expanded(value: Any) -> Any:
-    """Return a path, or several, with ``~`` and ``$VARIABLES`` as a shell expands them."""
+    """Expand ``~`` and ``$VARIABLES`` in a path or in a list of paths."""
     if isinstance(value, list):
         return [expanded(one) for one in value]
     try:
@@ -45,51 +45,53 @@ def expanded(value: Any) -> Any:
 
 
 def _runs(completed: Callable[..., Any], text: str) -> Any:
-    """Return an argument that is the folder of a run, or several."""
+    """Return an argument for one or several run folders."""
     return typer.Argument(
         autocompletion=completed, metavar="RUN", help=text, show_default=False, callback=expanded
     )
 
 
 def _settings(completed: Callable[..., Any], text: str) -> Any:
-    """Return an argument of changes of settings."""
+    """Return an argument for changes of settings."""
     return typer.Argument(autocompletion=completed, metavar="KEY=VALUE", help=text)
 
 
 def written_to(text: str, *, show_default: bool = True) -> Any:
-    """Return the option that names what a command writes."""
+    """Return the option that names the output of a command."""
     return typer.Option("-o", "--output", callback=expanded, help=text, show_default=show_default)
 
 
 Run = Annotated[Path, _runs(completion.runs, "folder of a run, such as runs/demo")]
 Agent = Annotated[
     Path,
-    _runs(completion.agents, "folder of a run, such as runs/demo, or name of a shipped agent"),
+    _runs(completion.agents, "folder of a run, such as runs/demo, or the name of a shipped agent"),
 ]
 Agents = Annotated[
-    list[Path], _runs(completion.agents, "folders of runs, or names of shipped agents")
+    list[Path], _runs(completion.agents, "folders of runs or names of shipped agents")
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")
+    bool, typer.Option("--json", help="print a single JSON object on stdout and nothing else")
 ]
 Changes = Annotated[
     list[str] | None,
     _settings(
         completion.changes,
-        "another task for it, such as env_options.cells_per_diameter=32",
+        "changes to the task, such as env_options.cells_per_diameter=32",
     ),
 ]
 Fields = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="what the film of a flow shows: vorticity, speed, pressure or several; what the task shows unless given",
+        help="fields in the film of a flow: vorticity, speed, pressure or several (default: those of the task)",
     ),
 ]
 Range = Annotated[
     str | None,
     typer.Option(
-        "--range", help="where its colours end: 12, or vorticity=12,speed=1.5", show_default=False
+        "--range",
+        help="limit of the colour scale: 12, or vorticity=12,speed=1.5",
+        show_default=False,
     ),
 ]
 Fps = Annotated[
@@ -97,7 +99,7 @@ Fps = Annotated[
     typer.Option(
         min=1.0,
         max=120.0,
-        help="pictures of the film a second: 25 of a flow unless given, of another task what it says itself",
+        help="frames per second (default: 25 for a flow, else the rate that the environment's metadata give)",
     ),
 ]
 EvaluationSeed = Annotated[
@@ -105,49 +107,49 @@ EvaluationSeed = Annotated[
     typer.Option(
         "--seed",
         min=0,
-        help="seed of the evaluation; none has the initial conditions of a training",
+        help="seed of the evaluation episodes, which never repeat the initial conditions of training",
     ),
 ]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="run an environment or algorithm that comes with neither flowsim nor Gymnasium, and that you did not "
-        "train with",
+        help="run the code of an environment or algorithm that is not part of flowsim or Gymnasium and that you have "
+        "not trained with yourself",
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
     _settings(
         completion.keys,
-        "changes, such as agent.gamma=0.97",
+        "changes to the settings, such as agent.gamma=0.97",
     ),
 ]
 Continued = Annotated[
     list[str] | None,
     _settings(
         completion.resumable,
-        "run.steps, run.evaluate_episodes, run.checkpoint_every, agent.device or workers.* but workers.agents, "
-        "such as run.steps=40000; the rest of a run stays as it is",
+        "new values of run.steps, run.evaluate_episodes, run.checkpoint_every, agent.device or workers.* (except "
+        "workers.agents), such as run.steps=40000; other settings cannot be changed",
     ),
 ]
 CaseChanges = Annotated[
     list[str] | None,
     _settings(
         completion.changes,
-        "changes, such as reynolds=200 of a YAML file, env_options.reynolds=200 of a preset",
+        "changes to the settings, such as reynolds=200 for a YAML file or env_options.reynolds=200 for a preset",
     ),
 ]
 
 
 def preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | None, list[str]]:
-    """Take the first argument for a change of the defaults where it is one: `flowsim train env=CartPole-v1`."""
+    """Treat the first argument as a change of the defaults if it contains ``=``: `flowsim train env=CartPole-v1`."""
     words = overrides or []
     return (None, [preset, *words]) if "=" in preset else (preset, words)
 
 
 def quantities(names: str, ranges: str | None) -> "list[Quantity]":
-    """Return what a film shows, from ``--fields`` and ``--range``."""
+    """Return the quantities that a film shows, from ``--fields`` and ``--range``."""
     from flowsim.render.quantities import choose
 
     try:
@@ -159,7 +161,7 @@ def quantities(names: str, ranges: str | None) -> "list[Quantity]":
 def shown(names: str | None, ranges: str | None) -> "dict[str, Any]":
     """Return what a film of a task shows, as arguments of :func:`coupling.film.flow_film.render_film`.
 
-    Without names it is what the task shows of itself, or the fields that the range names.
+    Without names, the film shows the default of the task, or the fields named in the range.
     """
     if names is None and ranges is None:
         return {}

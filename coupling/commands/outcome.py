@@ -1,10 +1,10 @@
-"""What a training came to, and the list of presets, as several commands print them."""
+"""The result of a training and the list of presets, as several commands print them."""
 
 from typing import TYPE_CHECKING
 
 from coupling.commands import next_steps
 from coupling.commands.console import print_next
-from coupling.files import making_sense_of, read_json
+from coupling.files import read_json, reporting_damage
 
 if TYPE_CHECKING:
     from coupling.run.folder import RunFolder
@@ -13,7 +13,7 @@ __all__ = ["print_outcome", "print_presets"]
 
 
 def print_outcome(folder: "RunFolder") -> None:
-    """Print what a training came to: its last returns, the evaluation if it made one, and what to do next."""
+    """Print the result of a training: its last returns, its evaluation if there is one, and what to do next."""
     from coupling.run.log import read_status
     from coupling.run.selection import describe_choice
     from coupling.run.tables import print_results
@@ -21,10 +21,10 @@ def print_outcome(folder: "RunFolder") -> None:
     status = read_status(folder.status)
     if status["mean_return"] is not None:
         print(
-            f"while training, in the last {status['recent_age_steps']:,} steps: "
-            f"mean return {status['mean_return']:.4g}, mean length {status['mean_length']:.4g} steps, "
-            f"over {status['recent_episodes']} episodes that ended and "
-            f"{status['recent_under_way']} longer ones under way"
+            f"while training, in the last {status['recent_age_steps']:,} steps: mean return "
+            f"{status['mean_return']:.4g}, mean length {status['mean_length']:.4g} steps, over "
+            f"{status['recent_episodes']} finished episodes and {status['recent_under_way']} unfinished ones that are "
+            "already longer"
         )
     if folder.evaluation.exists():
         evaluation = read_json(folder.evaluation)
@@ -33,7 +33,7 @@ def print_outcome(folder: "RunFolder") -> None:
             "after": "trained, mean action",
             "drawing": "trained, sampled actions",
         }
-        with making_sense_of(folder.evaluation):
+        with reporting_damage(folder.evaluation):
             rows = {name: evaluation[which] for which, name in names.items() if which in evaluation}
             after = evaluation.get("after", {})
             print_results(rows | after.get("baselines", {}), after.get("seed"))

@@ -1,6 +1,6 @@
-"""Entry point of the command `flowsim`: a Ctrl-C while Python still imports it ends it without a traceback.
+"""Entry point of the command `flowsim`, which a Ctrl-C during the imports ends without a traceback.
 
-Until the command line is there to say so in a sentence, the signal ends the process as the system does.
+Until the command line is loaded and can report an interruption, SIGINT ends the process as by default.
 """
 
 import signal
@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 def main() -> None:
     """Import the command line and run the command of ``sys.argv``."""
-    # a process that was started to ignore it, in the background of a script, goes on ignoring it
+    # a process that was started to ignore SIGINT, in the background of a script, keeps ignoring it
     hears = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if hears:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

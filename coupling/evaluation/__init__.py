@@ -1,1 +1,1 @@
-"""Evaluation: episodes of a controller, in this process or on several cores, and what they gave."""
+"""Evaluation: episodes of a controller, in this process or on several cores, and their results."""

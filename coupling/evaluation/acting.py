@@ -1,7 +1,7 @@
-"""A policy in the learner's place, for an evaluation on programs outside Python: it acts, and counts returns.
+"""A policy that replaces the learner, to evaluate it on programs outside Python.
 
-The programs are those that trained: they connect with the client of ``coupling/c`` and cannot tell an evaluation from
-a training.
+The programs are the same as in training: they connect with the client of ``coupling/c`` and see no difference between
+an evaluation and a training.
 """
 
 import numpy as np
@@ -13,29 +13,29 @@ from rl_agent.rollout.open_episodes import Decision
 __all__ = ["CONTROLLERS", "Acting"]
 
 CONTROLLERS = ("agent", "zero", "random")
-"""Who acts: each environment plays its episodes of the first one, then those of the next."""
+"""The controllers; each environment plays its episodes with the first one, then with the next."""
 
 
 class Acting:
-    """What the service needs of a learner (:class:`coupling.service.terms.Learning`), but it only acts.
+    """The learner's interface for the service (:class:`coupling.service.terms.Learning`), without learning.
 
     Parameters
     ----------
     policy
-        The trained one.
+        The trained policy.
     agents
-        Environments that there will be.
+        Number of environments.
     episodes
-        Episodes of each controller, shared among the environments as evenly as possible.
+        Number of episodes of each controller, shared among the environments as evenly as possible.
     deterministic
         Whether the policy acts with its mean instead of a sample.
     seed
-        Of the samples and of the random controller.
+        Seed of the samples and of the random controller.
 
     Attributes
     ----------
     actions
-        Of the environments, so far, shape (agents,).
+        Number of actions in the current episode of each environment, shape (agents,).
     """
 
     gradient_steps = 0
@@ -51,7 +51,7 @@ class Acting:
         self._next_state = self._state.copy()
         self._return = np.zeros(agents)
         self.actions = np.zeros(agents, np.int64)
-        # in the order in which they ended, for each controller and environment
+        # finished episodes of each controller and environment, in the order in which they ended
         self._over: list[list[list[tuple[float, int, bool]]]] = [
             [[] for _ in range(agents)] for _ in CONTROLLERS
         ]
@@ -59,22 +59,22 @@ class Acting:
 
     @property
     def environment_steps(self) -> int:
-        """Actions whose outcome was observed."""
+        """Number of actions whose outcome was observed."""
         return self._steps
 
     @property
     def over(self) -> int:
-        """Episodes that are over, of all controllers."""
+        """Number of finished episodes of all controllers."""
         return sum(len(each) for controller in self._over for each in controller)
 
     @property
     def is_over(self) -> bool:
-        """Whether all episodes of all controllers are over."""
+        """Whether all episodes of all controllers have finished."""
         return self.over == len(CONTROLLERS) * int(self._quota.sum())
 
     @property
     def longest(self) -> int:
-        """Actions of the longest open episode that counts."""
+        """Number of actions of the longest open episode that counts."""
         counts = [len(self._over[-1][agent]) < quota for agent, quota in enumerate(self._quota)]
         return int(self.actions[counts].max(initial=0))
 
@@ -91,19 +91,19 @@ class Acting:
         return found
 
     def _controller(self, agent: int) -> int:
-        """Return the number of the controller that plays an environment's present episode."""
+        """Return the index of the controller of an environment's current episode."""
         for number, controller in enumerate(self._over):
             if len(controller[agent]) < self._quota[agent]:
                 return number
-        return 0  # its episodes are over, and it waits for the others
+        return 0  # its episodes have finished, and it plays on until the others have
 
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
-        """Take the first observations of new episodes."""
+        """Start new episodes with their first observations."""
         self._observation[agents] = observations
         self._state[agents] = self._return[agents] = self.actions[agents] = 0
 
     def decide(self, agents: np.ndarray) -> Decision:
-        """Choose an action for each environment's current observation, by the controller whose turn it is."""
+        """Choose an action for each environment's current observation with its current controller."""
         actions, self._next_state[agents] = self._policy.act(
             self._observation[agents],
             self._state[agents],
@@ -122,7 +122,7 @@ class Acting:
         return Decision(agents, actions, actions, nothing, value, state, nothing, {})
 
     def issue(self, decision: Decision) -> np.ndarray:
-        """Take note that actions are out, and return them in the task's units."""
+        """Register that actions have been sent, and return them in the task's units."""
         self._state[decision.agents] = decision.state
         return decision.action
 
@@ -135,7 +135,7 @@ class Acting:
         observations: np.ndarray,
         agent_ended: np.ndarray | None = None,
     ) -> None:
-        """Take the outcomes of the last actions; programs outside Python have one agent in an environment."""
+        """Record the outcomes of the last actions; programs outside Python have one agent per environment."""
         self._steps += len(agents)
         self._return[agents] += rewards
         self.actions[agents] += 1
@@ -148,20 +148,20 @@ class Acting:
                 mine.append((float(self._return[agent]), int(self.actions[agent]), not died))
 
     def learnable(self, observations: np.ndarray) -> np.ndarray:
-        """Return True for all: nothing is learned."""
+        """Return True for all observations, since nothing is learned."""
         return np.ones(len(observations), np.bool_)
 
     def abandon(self, agents: np.ndarray) -> None:
-        """Forget open episodes: they are played again."""
+        """Discard open episodes, which are played again."""
         self._return[agents] = self.actions[agents] = 0
 
     def updates_due(self) -> int:
-        """Return 0: nothing is learned."""
+        """Return 0, since nothing is learned."""
         return 0
 
     def update(self) -> None:
-        """Learn nothing."""
+        """Do nothing."""
 
     def may_act(self) -> bool:
-        """Return True: nothing is waited for."""
+        """Return True, since there are no gradient steps to wait for."""
         return True

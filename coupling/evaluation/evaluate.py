@@ -1,4 +1,4 @@
-"""How good a controller is: returns over episodes with a confidence interval, and those of baselines."""
+"""Evaluation of controllers: returns over episodes with confidence intervals, compared with baselines."""
 
 import contextlib
 from collections.abc import Callable
@@ -23,18 +23,18 @@ __all__ = [
 ]
 
 SAMPLED = "agent, sampled actions"
-"""Name of a policy that samples its actions, next to the one with its mean action."""
+"""Name of the policy with sampled actions, evaluated in addition to that with mean actions."""
 
 
 class PolicyController:
-    """A trained policy as a controller, which carries the policy's memory along the episodes.
+    """A trained policy as a controller, which keeps the policy's recurrent state during episodes.
 
     Parameters
     ----------
     policy
         A :class:`rl_agent.policy.Policy`.
     deterministic
-        Act with the mean of the policy instead of a sample.
+        Whether to act with the mean of the policy instead of a sample.
     seed
         Seed of the samples.
     """
@@ -45,16 +45,16 @@ class PolicyController:
         self._state: Any = None
 
     def reseed(self, part: int) -> None:
-        """Sample from the stream of a part."""
+        """Switch to the random stream of a part."""
         self._rng = np.random.default_rng((self._seed, part))
 
     def refuse_other_spaces(self, env: str, observations: Box, actions: Box) -> None:
-        """Refuse a task whose observations or actions are others than those of the training.
+        """Raise if the observations or actions of a task differ from those in training.
 
         Raises
         ------
         ConfigError
-            If it is such a task; the sentence names both sizes.
+            If they differ; the message contains both sizes.
         """
         sizes = self._policy.sizes
         choices = int(actions.choices.n) if isinstance(actions, Numbered) else 0
@@ -66,12 +66,11 @@ class PolicyController:
             if here != trained:
                 what = "are" if name == "discrete actions" else "have shape"
                 raise ConfigError(
-                    f"env = {env!r}: its {name} {what} {here} with these env_options, but {trained} where the agent "
-                    "was trained"
+                    f"env = {env!r}: its {name} {what} {here} with these env_options, but {trained} in training"
                 )
 
     def reset(self, n: int) -> None:
-        """Begin ``n`` episodes."""
+        """Start ``n`` episodes."""
         self._state = self._policy.initial_state(n)
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
@@ -80,37 +79,37 @@ class PolicyController:
         Raises
         ------
         RunError
-            When they are not finite: learning has diverged.
+            If they are not finite, because training has diverged.
         """
         actions, self._state = self._policy.act(
             observations, self._state, deterministic=self._deterministic, rng=self._rng
         )
         if not np.isfinite(actions).all():
             raise RunError(
-                "the policy gives actions that are not finite: its learning has diverged"
+                "the policy returns actions that are not finite: its training has diverged"
             )
         return np.asarray(actions)
 
 
 class _WholeRange:
-    """A controller of actions in [-1, 1], stretched to the bounds of a task."""
+    """A controller with actions in [-1, 1], rescaled to the bounds of a task."""
 
     def __init__(self, controller: Controller, space: Box) -> None:
         self._controller, self._space = controller, space
 
     def reseed(self, part: int) -> None:
-        """Sample from the stream of a part."""
+        """Switch to the random stream of a part."""
         if isinstance(self._controller, Draws):
             self._controller.reseed(part)
 
     def reset(self, n: int) -> None:
-        """Begin ``n`` episodes."""
+        """Start ``n`` episodes."""
         self._controller.reset(n)
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return the stretched actions."""
+        """Return the rescaled actions."""
         unit = (self._controller(observations) + 1) / 2
-        # numbers are rounded: the first and the last need half a number more to be as likely as the others
+        # discrete actions are rounded: a margin of one half makes the first and the last as likely as the others
         margin = 0.5 if isinstance(self._space, Numbered) else 0.0
         return self._space.low - margin + unit * (self._space.high - self._space.low + 2 * margin)
 
@@ -126,35 +125,35 @@ def evaluate(
     pool: EvaluationPool | None = None,
     max_actions: int | None = None,
 ) -> Evaluation:
-    """Run episodes and collect what they gave.
+    """Run episodes and collect their results.
 
     Parameters
     ----------
     env, env_options
         The task.
     controller
-        Who acts.
+        The controller to evaluate.
     episodes
-        How many episodes count.
+        Number of episodes.
     seed
-        Of the evaluation. The initial conditions depend on it alone, so two controllers are compared on the same ones;
-        no training has them (:mod:`rl_agent.rollout.seeds`).
+        Seed of the evaluation. The initial conditions depend only on it, so that controllers are compared on the same
+        ones; they are never used in training (:mod:`rl_agent.rollout.seeds`).
     progress
-        Called after every action with the number of episodes that are over and the actions of those under way.
+        Called after every action with the number of finished episodes and the number of actions of the open ones.
     pool
-        Who plays the episodes of this task; None: this process.
+        Pool that plays the episodes of this task; by default this process plays them.
     max_actions
-        As of :class:`coupling.evaluation.pool.EvaluationPool`, if it is this process.
+        As in :class:`coupling.evaluation.pool.EvaluationPool`; used if ``pool`` is None.
 
     Returns
     -------
     Evaluation
-        One entry an episode, in the order of their seeds.
+        One entry per episode, in the order of the seeds.
 
     Notes
     -----
-    Episodes are played side by side in parts, and each environment gives one episode a part: taking
-    whichever episodes end first would favour the short ones.
+    Episodes are played in parallel in parts, and each environment contributes one episode per part: using the episodes
+    that end first would be biased towards short ones.
     """
     alone = EvaluationPool(env, env_options, processes=1, max_actions=max_actions)
     with contextlib.nullcontext(pool) if pool else alone as who:
@@ -162,7 +161,7 @@ def evaluate(
 
 
 def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, Controller]:
-    """Return the baselines of a task by name: zero and random for any, and those that it ships."""
+    """Return the baselines of a task by name: zero and random, and those defined for the task."""
     vector = make_vector(env, env_options, 1)
     space = vector.single_action_space
     vector.close()
@@ -171,7 +170,7 @@ def baselines_of(env: str, env_options: dict[str, Any], seed: int) -> dict[str, 
     return shipped | {"random": _WholeRange(shipped["random"], space)}
 
 
-# each argument is a choice of the evaluation, and most have a default
+# one argument per option of the evaluation, most with a default
 def evaluate_with_baselines(
     env: str,
     env_options: dict[str, Any],
@@ -186,23 +185,23 @@ def evaluate_with_baselines(
 ) -> dict[str, Any]:
     """Evaluate a controller and the task's baselines on the same episodes.
 
-    Without ``pool``, flows that take long are played by processes on all cores, and ``max_actions`` is as of
+    Without ``pool``, slow flows are played by processes on all cores, and ``max_actions`` is as in
     :class:`coupling.evaluation.pool.EvaluationPool`.
 
     Parameters
     ----------
     env, env_options, controller, episodes, seed, pool
-        As of :func:`evaluate`.
+        As in :func:`evaluate`.
     sampled
-        The same policy with sampled actions, where that is to be seen, too.
+        The same policy with sampled actions, to be evaluated as well.
     progress
-        As of :func:`evaluate`, called with the name of the controller first.
+        As in :func:`evaluate`, with the name of the controller as an additional first argument.
 
     Returns
     -------
     dict
-        ``task``, ``seed``, what :meth:`Evaluation.summary` holds, and ``baselines``, which has the same by name, as
-        has ``sampled`` where that was asked for.
+        ``task``, ``seed``, the entries of :meth:`Evaluation.summary`, and ``baselines``, which maps names to such
+        entries; also ``sampled`` with such entries if it was given.
     """
     controllers = {"agent": controller} | baselines_of(env, env_options, seed)
     if sampled is not None:

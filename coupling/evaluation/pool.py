@@ -1,7 +1,7 @@
-"""Who plays the episodes of an evaluation: this process, and for flows that take long others on further cores.
+"""Processes that play the episodes of an evaluation: this one and, for slow flows, further ones on other cores.
 
-Episodes are played in parts. A part is the same whoever plays it, and so is what it gives, to the bit: a machine with
-more cores is faster, and finds nothing else.
+Episodes are played in parts. The result of a part does not depend on the process that plays it, so results are bitwise
+equal for any number of cores.
 """
 
 import contextlib
@@ -35,13 +35,13 @@ from rl_agent.rollout.seeds import Purpose, episode_seed
 __all__ = ["Draws", "EvaluationPool", "refuse_unfit"]
 
 AT_ONCE = 24
-"""Episodes of a part."""
+"""Episodes per part."""
 AT_ONCE_OF_FLOWS = 6
-"""Episodes of a part of flows on CPUs: 24 of them are enough parts for four cores."""
+"""Episodes per part for flows on CPUs; 24 episodes are then enough parts for four cores."""
 MOST_ACTIONS = 10_000
-"""Of an episode whose task has no limit of time: every evaluation ends."""
+"""Maximum length of an episode whose task has no time limit, so that every evaluation ends."""
 PATIENCE = 1.5
-"""Seconds that one process plays alone: episodes that end by then are not worth starting others."""
+"""Seconds after which further processes are started; starting them is not worthwhile for shorter evaluations."""
 
 
 @runtime_checkable
@@ -49,26 +49,26 @@ class Draws(Protocol):
     """A controller that samples its actions."""
 
     def reseed(self, part: int) -> None:
-        """Sample from the stream of a part, as if nothing had been sampled before."""
+        """Switch to the random stream of a part, independently of previous samples."""
 
 
 @runtime_checkable
 class Fits(Protocol):
-    """A controller that serves some tasks alone."""
+    """A controller that fits only some tasks."""
 
     def refuse_other_spaces(self, env: str, observations: Box, actions: Box) -> None:
-        """Refuse a task of other observations or actions by a ConfigError."""
+        """Raise a ConfigError for a task with different observations or actions."""
 
 
 def refuse_unfit(controller: Controller, env: str, vector: VectorEnv) -> None:
-    """Refuse a controller that does not serve a task, by a ConfigError of its own."""
+    """Raise the controller's ConfigError if it does not fit a task."""
     seen, taken = vector.single_observation_space, vector.single_action_space
     if isinstance(controller, Fits) and isinstance(seen, Box) and isinstance(taken, Box):
         controller.refuse_other_spaces(env, seen, taken)
 
 
 class _Part(NamedTuple):
-    """Episodes that are played side by side: number of the part, seeds of the episodes, and most actions."""
+    """Episodes that are played in parallel: number of the part, seeds of the episodes, and maximum length."""
 
     number: int
     seeds: list[int]
@@ -76,24 +76,26 @@ class _Part(NamedTuple):
 
 
 Progress = Callable[[int, int], None]
-"""Told after every action: how many of a part's episodes are over, and how many actions the others have taken."""
+"""Called after every action with the number of a part's finished episodes and the number of actions of the others."""
 
 
 class EvaluationPool:
-    """Plays the episodes of a task. Processes that it starts end with it.
+    """Plays the episodes of a task. Used as a context manager, which ends the processes that it has started.
 
     Parameters
     ----------
     env, env_options
         The task.
     processes
-        Most processes, this one included. None: one a core for flows on CPUs, otherwise this one alone.
+        Maximum number of processes, including this one; by default one per core for flows on CPUs, otherwise only this
+        one.
     max_actions
-        Actions after which an episode is cut. None: the task's own limit of time, :data:`MOST_ACTIONS` if it has none.
+        Number of actions after which an episode is cut; by default the task's own time limit, or :data:`MOST_ACTIONS`
+        if it has none.
     patience
-        Seconds that this process plays alone before it starts others.
+        Seconds after which further processes are started.
     purpose
-        What the episodes are for; their seeds are of it.
+        Purpose of the episodes, which determines their seeds.
     """
 
     def __init__(
@@ -131,23 +133,24 @@ class EvaluationPool:
         Parameters
         ----------
         controller
-            Who acts; every part begins with a copy of it.
+            The controller; every part starts with a copy of it.
         episodes
-            How many.
+            Number of episodes.
         seed
-            Of the evaluation: that of episode k is ``episode_seed(purpose, seed, k)``, with the states of the task.
+            Seed of the evaluation. The seed of episode k is ``episode_seed(purpose, seed, k, states=...)`` with the
+            number of the task's held-out states.
         progress
-            Told the episodes that are over, and the actions of the longest under way.
+            Called with the number of finished episodes and the number of actions of the longest open one.
 
         Returns
         -------
         Evaluation
-            In the order of the seeds.
+            Results in the order of the seeds.
 
         Raises
         ------
         RunError
-            When no episode can be begun, all of them fail, or another process fails or dies.
+            If no episode can be started, all of them fail, or another process fails or dies.
         """
         size = min(self._size, episodes)
         todo, done = deque[_Part](), dict[int, Evaluation]()
@@ -160,7 +163,7 @@ class EvaluationPool:
             progress(sum(o for o, _ in so_far.values()), max(under_way, default=actions))
 
         def share(wait: bool = False) -> None:
-            """Give the others what is left to play, and take what they have to say."""
+            """Distribute the remaining parts to the other processes, and receive their messages."""
             if todo and not self._others and time.monotonic() >= alone_until:
                 self._start(size, len(todo))
             for other in self._others:
@@ -177,7 +180,7 @@ class EvaluationPool:
                     if played is not None:
                         done[number] = played
 
-        # made again for each controller: an environment may remember what it has seen
+        # created for each controller, since an environment may have internal state
         with contextlib.closing(make_vector(self._env, self._env_options, size)) as vector:
             refuse_unfit(controller, self._env, vector)
             starts = held_out_seeds(vector, self._purpose, seed, episodes)
@@ -201,24 +204,24 @@ class EvaluationPool:
             share(wait=True)
         found = Evaluation(*map(np.concatenate, zip(*(done[n] for n in sorted(done)), strict=True)))
         if (found.failures != "").all():
-            why = f"all {episodes} episodes failed, the last one: {found.failures[-1]}"
+            why = f"all {episodes} episodes failed; the last failure: {found.failures[-1]}"
             raise RunError(f"env = {self._env!r} cannot be evaluated: {why}")
         return found
 
     def _start(self, size: int, parts: int) -> None:
-        """Start other processes, as many as there are cores and parts for."""
+        """Start other processes, limited by the numbers of cores and of parts."""
         others = min(self._processes - 1, parts)
         self._others = [_Other(self._env, self._env_options, size) for _ in range(others)]
 
 
 def held_out_seeds(vector: Any, purpose: Purpose, seed: int, episodes: int) -> list[int]:
-    """Return the seeds of held-out episodes of a task, which take its states in turn where it has a number of them."""
+    """Return the seeds of held-out episodes of a task; if it has held-out states, the seeds take them in turn."""
     states = int(getattr(vector.unwrapped, "held_out_states", 0))
     return [episode_seed(purpose, seed, number, states=states) for number in range(episodes)]
 
 
 class _Other:
-    """Another process, and the part that it plays."""
+    """Another process of the pool, and the part that it is playing."""
 
     def __init__(self, env: str, env_options: dict[str, Any], size: int) -> None:
         context = get_context("spawn")
@@ -232,24 +235,24 @@ class _Other:
         theirs.close()
 
     def begin(self, controller: Controller, part: _Part) -> None:
-        """Have it play a part."""
+        """Send a part to the process."""
         self.part = part
         self.connection.send((controller, part))
 
     def hear(self) -> tuple[int, int, Evaluation | None]:
-        """Take one message: how far it is, and at the end of a part what was played.
+        """Receive one message: the progress, and at the end of a part its results.
 
         Raises
         ------
         RunError
-            When it has died, or the task has failed.
+            If the process has died, or the task has failed.
         """
         try:
             over, actions, played, failure = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
             raise RunError(
-                f"a process that plays episodes of the evaluation died (exit code {self._process.exitcode})"
+                f"a process of the evaluation died (exit code {self._process.exitcode})"
             ) from None
         if failure:
             raise RunError(f"an episode of the evaluation failed: {failure}")
@@ -258,7 +261,7 @@ class _Other:
         return over, actions, played
 
     def end(self) -> None:
-        """End it, in the middle of a part if need be."""
+        """Kill the process, even if it is playing a part."""
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -277,12 +280,12 @@ def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: 
             connection.send((len(part.seeds), int(played.lengths.max()), played, ""))
     except (EOFError, BrokenPipeError):
         return
-    except RAISED as error:  # whatever a controller raises, or an environment that cannot begin
+    except RAISED as error:  # from the controller, or from an environment that cannot start
         connection.send((0, 0, None, describe_failure(error)))
 
 
 def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) -> Evaluation:
-    """Play the first episode of every environment to its end; those without a seed of the part's have none."""
+    """Play one episode in every environment to its end; environments beyond the part's seeds are not counted."""
     space = vector.single_action_space
     assert isinstance(space, Box)
     if isinstance(controller, Draws):
@@ -295,7 +298,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
     resting = getattr(vector.unwrapped, "resting", None)
     returns, lengths = np.zeros(size), np.zeros(size, np.int64)
     survived, cut = np.zeros(size, bool), np.zeros(size, bool)
-    # one with another initial condition than that of its seed has failed, too
+    # an episode whose initial condition is not that of its seed has failed as well
     failures = np.array(reset_failures_of(infos, size), object)
     measured: list[list[dict[str, float]]] = [[] for _ in range(count)]
     open_ = (np.arange(size) < count) & (failures == "")
@@ -327,7 +330,7 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
 
 
 def _measures_of(infos: dict[str, Any], index: int) -> dict[str, float]:
-    """Return what a flow task reports of the last action of an environment, which may have begun an episode since."""
+    """Return a flow task's measures of the last action of an environment, which may have been reset since."""
     if "final_info" in infos and infos["_final_info"][index]:
         infos = infos["final_info"]
     return {
@@ -339,8 +342,8 @@ def _measures_of(infos: dict[str, Any], index: int) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """Have what is started meanwhile use one thread, and end with this process."""
-    variables = worker_environment(1) | {"PYTHONSAFEPATH": "1"}  # not the current folder's modules
+    """Make processes that are started in this context use one thread, and end with this process."""
+    variables = worker_environment(1) | {"PYTHONSAFEPATH": "1"}  # no modules of the current folder
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -352,7 +355,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Have what is started meanwhile not hear a Ctrl-C or a closed terminal, which are for this process."""
+    """Make processes that are started in this context ignore Ctrl-C and a closed terminal, handled by this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ENDING})
     try:
         yield

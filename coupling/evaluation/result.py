@@ -1,4 +1,4 @@
-"""What the episodes of an evaluation gave, and how sure their mean is."""
+"""Results of the episodes of an evaluation, with the confidence interval of their mean."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,23 +9,23 @@ __all__ = ["Evaluation", "bootstrap_interval", "second_half"]
 
 
 class Evaluation(NamedTuple):
-    """What the episodes gave.
+    """Results of the episodes.
 
     Attributes
     ----------
     returns
         Undiscounted sum of rewards of each episode, float64 (episodes,).
     lengths
-        Actions of each episode, int64 (episodes,).
+        Number of actions of each episode, int64 (episodes,).
     survived
-        Whether each episode lived to its end (was truncated, not terminated), bool (episodes,).
+        Whether each episode survived to its end (was truncated, not terminated), bool (episodes,).
     cut
-        Whether each episode was cut at the bound on actions, bool (episodes,).
+        Whether each episode was cut at the maximum number of actions, bool (episodes,).
     failures
-        Why the environment failed in each episode, empty where it did not, object (episodes,).
+        Reason for which the environment failed in each episode, empty if it did not, object (episodes,).
     measures
-        What the task reports beside the return (``FlowTask.measures``), as a dictionary for each episode: mean and rms
-        of the fluctuation over the actions of its second half, by name; object (episodes,).
+        Measures of the task (``FlowTask.measures``), one dictionary per episode with the mean and the rms of the
+        fluctuation over the actions of its second half, by name; object (episodes,).
     """
 
     returns: np.ndarray
@@ -36,11 +36,11 @@ class Evaluation(NamedTuple):
     measures: np.ndarray
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers that are printed: mean return with its 95 % interval, median, length and survival.
+        """Return summary statistics: mean return with its 95 % interval, median, length and survival rate.
 
-        Episodes that failed count for none of them: ``failed`` says how many there were, ``failure`` why the last one.
-        ``cut`` says how many were cut at the bound on actions. ``measures``, of a task that has some, holds for each
-        the mean over the episodes with its 95 % interval, and the rms of the fluctuation within them.
+        Failed episodes are excluded: ``failed`` is their number, ``failure`` the reason of the last one. ``cut`` is the
+        number of episodes that were cut at the maximum number of actions. If the task has measures, ``measures``
+        contains for each the mean over the episodes with its 95 % interval, and the rms of the fluctuation within them.
         """
         kept, reasons = self.failures == "", [reason for reason in self.failures if reason]
         returns, lengths = self.returns[kept], self.lengths[kept]
@@ -68,7 +68,7 @@ def second_half(actions: Sequence[Mapping[str, float]]) -> dict[str, tuple[float
 
 
 def _summarized(measures: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Return what a table has of the measures of episodes."""
+    """Return the summary statistics of the measures of episodes."""
     found = {}
     for name in measures[0] if len(measures) else ():
         means, rms = np.array([episode[name] for episode in measures]).T
@@ -92,7 +92,7 @@ def bootstrap_interval(
     level
         Confidence level.
     draws
-        Number of resamples; the same ones are drawn every time.
+        Number of resamples; the same ones are used every time.
 
     Returns
     -------

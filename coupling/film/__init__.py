@@ -1,1 +1,1 @@
-"""Films and pictures of agents: what they do in a flow or another task, and how they learned it."""
+"""Videos of agents in flows and other tasks, and plots of learning curves."""

@@ -1,4 +1,4 @@
-"""Films of a run's agent: the first episodes of its evaluation."""
+"""Videos of a run's agent: the first episodes of its evaluation."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from cases.baselines import Controller
 from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
 from coupling.evaluation.pool import held_out_seeds, refuse_unfit
-from coupling.files import making_sense_of, read_json
+from coupling.files import read_json, reporting_damage
 from coupling.film.arrangement import Lines
 from coupling.film.flow_film import Ending, check_films, render_film
 from coupling.film.task_film import film_task
@@ -29,12 +29,12 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose
 __all__ = ["evaluated", "render"]
 
 _LABELS = {"zero": "no control", "pd": "PD controller", "random": "random actions"}
-"""What a film calls baselines; others are called by their names."""
+"""Labels of baselines in a video; others are labelled with their names."""
 _AGENT = "trained agent"
 _FLOW_ACTIONS, _TASK_ACTIONS = 100, 300
 
 
-# each argument is a choice of the film, and most have a default: a call in Python reads like a command
+# one argument per option of the video, most with a default, so that a call in Python reads like a command
 def render(
     path: Path,
     files: Sequence[Path],
@@ -49,50 +49,50 @@ def render(
     look: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> list[Ending]:
-    """Film the first episodes of an agent's evaluation, and baselines with the initial condition of the first one.
+    """Render the first episodes of an agent's evaluation, and baselines with the initial condition of the first one.
 
     Parameters
     ----------
     path
-        The run's folder, or the name of an agent that comes with the package.
+        Folder of the run, or name of an agent that is included in the package.
     files
-        ``.mp4``, ``.gif``, ``.webp`` and ``.png`` (with ``%04d`` in its name a series), one of each at most.
+        ``.mp4``, ``.gif``, ``.webp`` and ``.png`` files (a series if the name contains ``%04d``), at most one of each.
     changes
-        ``env_options.KEY=VALUE`` words, for a film of another task than the run's.
+        ``env_options.KEY=VALUE`` words, for a video of a different task from the run's.
     against
         Names of baselines.
     episodes, actions
-        Number of episodes, and the length of the film; 100 actions of a flow unless given, 300 of another task.
+        Number of episodes, and length of the video in actions; by default 100 for a flow and 300 for other tasks.
     deterministic
-        Act with the mean of the policy instead of a sample.
+        Whether to act with the mean of the policy instead of a sample.
     seed
-        Of the evaluation whose first episodes are filmed, and of actions that are sampled.
+        Seed of the evaluation whose first episodes are shown, and of sampled actions.
     fps
-        Pictures per second; 25 of a flow unless given, of another task what it says itself.
+        Frames per second; by default 25 for a flow, and the task's own rate for other tasks.
     look
-        Of the film of a flow: ``quantities``, ``limit``, ``follow`` and ``frames_per_action`` of
-        :func:`coupling.film.flow_film.render_film`; another task draws itself.
+        Options for a flow: ``quantities``, ``limit``, ``follow`` and ``frames_per_action`` of
+        :func:`coupling.film.flow_film.render_film`. Other tasks render themselves.
     trust
-        Run code that is not known, see :mod:`coupling.run.trust`.
+        Whether to run code that is not trusted yet, see :mod:`coupling.run.trust`.
 
     Raises
     ------
     ConfigError
-        For a run that is not there, code that is not trusted, an unknown baseline, a task that cannot be
-        filmed, or files that cannot be written; before anything is simulated.
+        For a run that does not exist, code that is not trusted, an unknown baseline, a task that cannot be
+        rendered, or files that cannot be written. It is raised before anything is simulated.
     RunError
-        When the checkpoint cannot be used.
+        If the checkpoint cannot be used.
     """
     folder = find_agent(path)
     config = on_another_task(config_to_run(folder, trust), changes)
-    load_task(config.env)  # a module of the current folder, perhaps
+    load_task(config.env)  # may be in a module of the current folder
     flow, look = is_flow(config.env), look or {}
     if look and not flow:
         word = {"quantities": "fields", "limit": "range"}.get(next(iter(look)), next(iter(look)))
         word = word.replace("_", "-")
-        raise ConfigError(f"--{word} is for films of flows: {config.env} draws itself")
+        raise ConfigError(f"--{word} is only for films of flows; {config.env} renders itself")
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        os.environ.setdefault("MUJOCO_GL", "egl")  # its own choice needs a display
+        os.environ.setdefault("MUJOCO_GL", "egl")  # MuJoCo's default needs a display
     shipped = baselines_of(config.env, config.env_options, seed)
     for name in against:
         if name not in shipped:
@@ -113,8 +113,8 @@ def render(
             }
             controllers = {_AGENT: agent} | {_label(name): shipped[name] for name in against}
             if flow:
-                with _told_in_a_sentence(config.env):
-                    # a task of somebody's own may change the current folder
+                with _reporting_errors(config.env):
+                    # a custom task may change the current folder
                     absolute = [file.absolute() for file in files]
                     return render_film(controllers, absolute, fps=fps or FPS, **arguments, **look)
             return film_task(controllers, files, fps=fps, **arguments)
@@ -125,7 +125,7 @@ def render(
 def _seeds(
     env: str, env_options: dict[str, Any], agent: Controller, seed: int, episodes: int
 ) -> list[int]:
-    """Return the seeds of the first episodes of an evaluation; refuse an agent of another task."""
+    """Return the seeds of the first episodes of an evaluation; raise if the agent does not fit the task."""
     with contextlib.closing(make_vector(env, env_options, 1)) as vector:
         refuse_unfit(agent, env, vector)
         return held_out_seeds(vector, Purpose.EVALUATION, seed, episodes)
@@ -134,10 +134,10 @@ def _seeds(
 def evaluated(
     path: Path, changes: Sequence[str] = (), *, against: Sequence[str], deterministic: bool = True
 ) -> Lines:
-    """Return the results of the run's evaluation, a line per controller; empty without one, or for another task.
+    """Return the results of the run's evaluation, one line per controller, since a video has too few episodes.
 
-    For a flow this is the last of what its task measures, such as the net power, or else the number of episodes
-    survived; for another task the mean return: the six episodes of a film are too few to show any of them.
+    For a flow the result is the last of the task's measures, such as the net power, or else the number of episodes
+    survived; for other tasks it is the mean return. Empty if there is no evaluation, or if ``changes`` change the task.
     """
     if changes:
         return []
@@ -146,13 +146,13 @@ def evaluated(
 
 
 @contextlib.contextmanager
-def _told_in_a_sentence(env: str) -> Iterator[None]:
-    """Turn what the code of somebody's own flow task raises into a RunError.
+def _reporting_errors(env: str) -> Iterator[None]:
+    """Convert exceptions from the code of a custom flow task to a RunError.
 
     Raises
     ------
     RunError
-        With the place in their code; what our own raises is raised on.
+        With the location in the custom code; exceptions from our own code are re-raised.
     """
     try:
         with OwnFolder():
@@ -174,14 +174,14 @@ def _tally(
     if not evaluation.keys() >= {"after", "drawing"}:
         return []
     lines: list[tuple[str, str]] = []
-    with making_sense_of(folder.evaluation):
+    with reporting_damage(folder.evaluation):
         results: dict[str, dict[str, Any]] = {
             _AGENT: evaluation["after" if deterministic else "drawing"]
         }
         results |= {_label(name): evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
             if measures := list(result.get("measures", {}).values()):
-                found = f"{measures[-1]['mean']:.4g}"  # the last one, as films have it
+                found = f"{measures[-1]['mean']:.4g}"  # the last one, as in videos
             elif flow:
                 found = f"{round(result['survival'] * result['episodes'])} of {result['episodes']}"
             else:

@@ -1,4 +1,4 @@
-"""Layout of a film: large panels for the first episode, small ones for the others, and a table."""
+"""Layout of a video: large panels for the first episode, small ones for the others, and a table."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Lines = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Number of panels in a film, and their width.
+    """Number of panels in a video, and their width.
 
     Attributes
     ----------
     controllers : int
-        Each has a large panel for the first initial condition.
+        Number of controllers; each has a large panel for the first initial condition.
     episodes : int
-        Of the first controller; those after the first have small panels.
+        Number of episodes of the first controller; those after the first have small panels.
     width : int
-        Of a large panel in pixels, even.
+        Width of a large panel in pixels, even.
     stacked : bool
-        Large panels are stacked, as wide ones are when there are no small ones.
+        Whether the large panels are stacked vertically; used for wide panels if there are no small ones.
     """
 
     controllers: int
@@ -40,17 +40,17 @@ class Arrangement:
 
     @property
     def whole(self) -> int:
-        """Width of all of the picture."""
+        """Width of the whole frame, in pixels."""
         return self.width if self.stacked else self.controllers * (self.width + _GAP) - _GAP
 
     @property
     def small(self) -> int:
-        """Width of a small panel."""
+        """Width of a small panel, in pixels."""
         return (self.whole + _GAP) // self._columns // 2 * 2 - _GAP
 
     @property
     def size(self) -> int:
-        """Size of the letters."""
+        """Size of the text."""
         return text_size(self.width)
 
     @property
@@ -65,23 +65,23 @@ class Arrangement:
         title: str,
         lines: Lines,
     ) -> Picture:
-        """Put large panels in a row, the legend below them, then small ones in rows, and a table after these.
+        """Arrange large panels in a row, the legend below them, then rows of small panels followed by a table.
 
         Parameters
         ----------
         large, small
-            The panels; there may be no small ones, and then there is no table.
+            The panels. Without small ones there is no table.
         legend
-            As wide as the picture.
+            Legend, as wide as the frame.
         title, lines
-            Of the table.
+            Title and lines of the table.
         """
         legends = [] if legend is None else [legend]
         if self.stacked:
             return _arranged([[picture] for picture in (*large, *legends)])
         rows = [large, *([each] for each in legends)]
         if small:
-            # in a row of its own the table takes no more room than it needs
+            # a table in a row of its own is only as high as it needs to be
             alone = len(small) % self._columns == 0
             height = (1 + 2 * (1 + len(lines))) * self.size if alone else small[0].shape[0]
             cells = [*small, draw_table(self.small, height, self.size, title, tuple(lines))]
@@ -93,7 +93,7 @@ class Arrangement:
 
 
 def _arranged(rows: Sequence[Sequence[Picture]]) -> Picture:
-    """Put rows of pictures below each other on white, both of whose sides are even."""
+    """Combine rows of images on a white canvas of even width and height."""
     heights = [max(picture.shape[0] for picture in row) + _GAP for row in rows]
     width = max(sum(picture.shape[1] + _GAP for picture in row) - _GAP for row in rows)
     canvas = np.full((sum(heights) + sum(heights) % 2, width + width % 2, 3), 255, np.uint8)

@@ -1,4 +1,4 @@
-"""Learning curves of runs, as a picture."""
+"""Plots of the learning curves of runs."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,24 +19,24 @@ from rl_agent.config.colours import method_name, styles_of
 __all__ = ["QUANTITIES", "Curve", "curves_of", "draw_curves", "plot_runs", "refuse_other_endings"]
 
 QUANTITIES = ((1, "return of an episode"), (2, "length of an episode, steps"))
-"""What is drawn against environment steps: column of :attr:`Curve.episodes`, and its name."""
+"""Quantities plotted against environment steps: column of :attr:`Curve.episodes`, and axis label."""
 
 _BINS = 60
 
 
 class Curve(NamedTuple):
-    """Runs that differ in nothing but their seed and name (``seeds_of_each``).
+    """Learning curve of runs that differ only in their seed and name (``seeds_of_each``).
 
     Attributes
     ----------
     label
-        What the curve is called.
+        Label of the curve.
     style
-        Colour and dashes, as matplotlib takes them.
+        Colour and line style, as keyword arguments of matplotlib.
     folders
-        The runs.
+        Folders of the runs.
     episodes
-        Environment steps, return and length of every episode, shape (episodes, 3), of each run.
+        For each run, environment steps, return and length of every episode, shape (episodes, 3).
     """
 
     label: str
@@ -46,24 +46,24 @@ class Curve(NamedTuple):
 
 
 def plot_runs(folders: list[RunFolder], output: Path) -> None:
-    """Draw return and length of the episodes against environment steps, each task on axes of its own.
+    """Plot return and length of the episodes against environment steps, with separate axes for each task.
 
-    Runs that differ in nothing but their seed and name make one curve: the interquartile mean over the seeds, with its
-    95 % interval (bootstrap) as a band; two seeds are drawn as they are.
+    Runs that differ only in their seed and name are combined in one curve: the interquartile mean over the seeds with
+    its 95 % bootstrap interval as a band. With two seeds, the single runs are drawn instead of the band.
 
     Parameters
     ----------
     folders
-        The runs.
+        Folders of the runs.
     output
-        The picture; its ending decides the format.
+        Path of the image; its extension determines the format.
 
     Raises
     ------
     RunError
-        When a run has no finished episode.
+        If a run has no finished episode.
     ConfigError
-        When the picture's ending is no format.
+        If the extension is not a supported format.
     """
     refuse_other_endings(output)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -71,29 +71,29 @@ def plot_runs(folders: list[RunFolder], output: Path) -> None:
 
 
 def refuse_other_endings(output: Path) -> None:
-    """Refuse a picture whose ending is no format, before anything is read for it.
+    """Raise if the extension of an image is not a supported format; called before anything is read.
 
     Raises
     ------
     ConfigError
-        With the endings that are.
+        With the supported extensions.
     """
     known = FigureCanvasAgg.get_supported_filetypes()
     if output.suffix[1:].lower() not in known:
         raise ConfigError(
-            f"--output = {output}: a picture's name ends in {', '.join(f'.{each}' for each in sorted(known))}"
+            f"--output = {output}: the name of an image must end in {', '.join(f'.{each}' for each in sorted(known))}"
         )
 
 
 def curves_of(folders: Sequence[RunFolder]) -> dict[str, list[Curve]]:
     """Return the curves of runs by task.
 
-    The first of a method has the colour that the method has everywhere, further ones have others.
+    The first curve of a method has the standard colour of the method; further ones have other colours.
 
     Raises
     ------
     RunError
-        When a run has no finished episode.
+        If a run has no finished episode.
     """
     groups = seeds_of_each(folders)
     labels = [name_of(members) for members in groups]
@@ -112,7 +112,7 @@ def curves_of(folders: Sequence[RunFolder]) -> dict[str, list[Curve]]:
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], column: int, title: str) -> None:
-    """Draw one quantity of the curves of a task against environment steps."""
+    """Plot one quantity of the curves of a task against environment steps."""
     for label, style, _, episodes in curves:
         last = min(rows[-1, 0] for rows in episodes)
         centres = (np.arange(_BINS) + 0.5) * last / _BINS
@@ -123,7 +123,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], column: int, title: str) ->
 
 
 def _draw_runs(folders: Sequence[RunFolder]) -> Figure:
-    """Return the figure of :func:`plot_runs`: a row of axes for each task."""
+    """Return the figure of :func:`plot_runs`, with a row of axes for each task."""
     tasks = curves_of(folders)
     figure = Figure(figsize=(9, 3.6 * len(tasks)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -133,7 +133,7 @@ def _draw_runs(folders: Sequence[RunFolder]) -> Figure:
             draw_curves(axes, curves, column, title)
         if len(tasks) > 1:
             part.suptitle(task, fontsize="medium")
-        if len(folders) > 1:  # one run is known to whoever asked for its plot
+        if len(folders) > 1:  # a single run needs no legend
             handles = axes.get_legend_handles_labels()
             part.legend(*handles, loc="outside lower center", ncols=3, fontsize="small")
     return figure
@@ -164,7 +164,7 @@ def _draw(
     axes: Axes, steps: np.ndarray, curves: np.ndarray, label: str, style: Mapping[str, Any]
 ) -> None:
     axes.plot(steps, interquartile_mean(curves, axis=0), label=label, **style)
-    if len(curves) == 2:  # an interval from two seeds says less than the seeds themselves
+    if len(curves) == 2:  # two runs are more informative than an interval from them
         for curve in curves:
             axes.plot(steps, curve, color=style["color"], linewidth=0.7, alpha=0.7)
     elif len(curves) > 2:

@@ -1,6 +1,6 @@
-"""Films of a flow task: several episodes and controllers side by side, in one batch and with one colour range.
+"""Videos of a flow task: several episodes and controllers side by side, in one batch and with one colour range.
 
-This is one file because a panel, the film that arranges panels and the function that makes both share the same options.
+This is one module because the panel, the film that arranges panels and the function that creates both share options.
 """
 
 from __future__ import annotations
@@ -37,35 +37,34 @@ from flowsim.render.films import FPS, is_series, write_films
 from flowsim.render.quantities import Quantity
 
 HOLD_SECONDS = 1.5
-"""How long the last picture is shown."""
+"""Time for which the last frame is shown."""
 FRAMES_PER_ACTION = 5
 _ZOOM = 2.0
 _SUFFIXES = (".mp4", ".gif", ".webp", ".png")
 _ALLOWED = ".mp4, .gif, .webp or .png"
 
 _Moment = tuple[list[Scene], Caption]
-"""What a panel shows at a step of the solver: the scenes of its quantities, and the numbers at that time."""
+"""Content of a panel at a solver step: the scenes of its quantities, and the caption."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How one simulation of a film ended.
+    """How one simulation of a video ended.
 
     Attributes
     ----------
     title : str
-        What its panel is called.
+        Title of its panel.
     episode_return : float
         Undiscounted sum of the rewards.
     actions : int
-        How many there were.
+        Number of actions.
     failed : bool
         Whether the agent left the box, or the simulation diverged.
     how : str
         How it ended: `survived`, `left the box` or `diverged`.
     measures : mapping
-        What the task measures beside the return (``FlowTask.measures``), its means over the second half of the actions
-        so far, by name.
+        Measures of the task (``FlowTask.measures``) by name, averaged over the second half of the actions so far.
     """
 
     title: str
@@ -78,18 +77,18 @@ class Ending:
 
 @dataclass(frozen=True)
 class Look:
-    """How a film looks.
+    """Appearance of a video.
 
     Attributes
     ----------
     quantities : sequence of Quantity
-        What large panels show, below each other; small panels show the first.
+        Quantities shown in large panels, from top to bottom; small panels show the first.
     follow : bool
-        Whether the camera keeps the agent in the middle, and shows half of the box in each direction.
+        Whether the camera follows the agent, showing half of the box in each direction.
     width : int
         Width of a large panel in pixels, even.
     span : float
-        Time at the right end of the plots of the actions, from the first picture of the film.
+        Time at the right end of the action plots, counted from the first frame of the video.
     """
 
     quantities: Sequence[Quantity]
@@ -98,7 +97,7 @@ class Look:
     span: float = 1.0
 
     def scenes(self, episodes: Episodes, index: int, most: int) -> list[Scene]:
-        """Return what is seen of a simulation: a scene for each of the quantities, or for the first `most` of them."""
+        """Return the scenes of a simulation, one for each of the first `most` quantities."""
         task, view = episodes.task, None
         scene = task.scene(index)
         if self.follow:
@@ -114,7 +113,7 @@ class Look:
 
 
 class _Panel:
-    """One simulation of the batch: its pictures, frozen from the end of its episode on."""
+    """The panel of one simulation of the batch; it freezes when the episode ends."""
 
     def __init__(
         self, episodes: Episodes, index: int, title: str, look: Look, small_width: int | None = None
@@ -159,7 +158,7 @@ class _Panel:
             self._history.add(self._episodes.caption(self.index).time, action)
 
     def watch(self, begun: float, frames: int) -> None:
-        """Remember the moment if it is nearest to one of the `frames` of the action that began at `begun`."""
+        """Store the current step if it is nearest to the next of the `frames` of the action that began at `begun`."""
         if self.over or len(self._moments) >= frames - 1:
             return
         simulation = self._episodes.task.simulation
@@ -170,7 +169,7 @@ class _Panel:
     def pictures(
         self, frames: int, terminated: bool, truncated: bool, measures: Mapping[str, float]
     ) -> list[Picture]:
-        """Return the pictures of an action that was just played, in which the task measured this."""
+        """Return the frames of the action that was just played; `measures` are the task's measures of it."""
         if self.over:
             return [self.last] * frames
         count, index = int(self._episodes.actions_done[self.index]), self.index
@@ -192,22 +191,22 @@ class _Panel:
         pictures = [self._draw(moment) for moment in self._moments]
         self._moments.clear()
         self.last = self._draw(self._moment())
-        # The last picture of an action shows its return; if the episode ended early, it fills the rest of the time.
+        # The last frame of an action shows its return; if the episode ended early, it is repeated.
         return pictures + [self.last] * (frames - len(pictures))
 
     def finish(self) -> None:
-        """Note in the last picture that the film ends before the episode."""
+        """Add to the last frame a note that the video ends before the episode."""
         if not self.over:
             self._note = self._found() or f"survived {self.ending.actions} actions so far"
             self.last = self._draw(self._moment())
 
     def _found(self) -> str:
-        """Say what the task measured, in a large panel the first and the last name of it; empty if it has none."""
+        """Return the first and the last of the task's measures as text, in a small panel only the last."""
         found = [f"{name} {mean:.3g}" for name, mean in self.ending.measures.items()]
         return ", ".join(found[:: max(len(found) - 1, 1)]) if self.large else "".join(found[-1:])
 
 
-# each argument is a choice of the film, and most have a default: a call in Python reads like a command
+# one argument per option of the video, most with a default, so that a call in Python reads like a command
 def render_film(
     controllers: Mapping[str, Controller],
     paths: Path | str | Sequence[Path | str],
@@ -225,54 +224,54 @@ def render_film(
     tally: Lines = (),
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Ending]:
-    """Film the first controller with all initial conditions, and the others with the first one.
+    """Render the first controller with all initial conditions, and the others with the first one.
 
     The panels of the first initial condition are large, the others small. When an episode ends, its panel freezes and
-    shows how it ended. The film ends with the last episode, or after `actions`. All are simulated in one batch.
+    shows how it ended. The video ends with the last episode, or after `actions`. All are simulated in one batch.
 
-    Each action has `frames_per_action` pictures: the last step of the solver in it, where the next action is chosen,
-    and the steps nearest to equal times before it. The solver takes the same steps as without a film, so the film shows
-    the episodes of the evaluation; each picture shows the time of its own step, which is at most half a step off.
+    Each action has `frames_per_action` frames: the last solver step, at which the next action is chosen, and the steps
+    nearest to evenly spaced times before it. The solver takes the same steps as without a video, so the video shows
+    the episodes of the evaluation; each frame shows the time of its own step, which is at most half a step off.
 
     Parameters
     ----------
     controllers : dict
-        Label of the panel and its controller, e.g. ``{"trained": policy, "no control": ZeroController()}``.
+        Controllers by label of their panel, e.g. ``{"trained": policy, "no control": ZeroController()}``.
     paths : path or several
-        Files to write: an `.mp4`, a `.gif` or `.webp` (at most 1.5 MB each), a `.png` of the last picture, or of all
-        of them where the name has a place for a number (`wake-%04d.png`); each appears only when it is complete.
+        Files to write: an `.mp4`, a `.gif` or `.webp` (at most 1.5 MB each), a `.png` of the last frame, or of all
+        frames if the name contains a number format (`wake-%04d.png`). Each file appears only when it is complete.
     env, env_options
         Id and options (or ``{"preset": name}``) of the flow task.
     seeds : sequence of int
         Seeds of the initial conditions.
     actions, frames_per_action : int
-        Length, and pictures per action.
+        Length in actions, and frames per action.
     fps : float
-        Pictures per second of the MP4; GIF and WebP take the same time with fewer.
+        Frames per second of the MP4; GIF and WebP have the same duration with fewer frames.
     width : int
         Width of a large panel in pixels, even.
     quantities : sequence of Quantity
-        What the large panels show, below each other; the small ones show the first. Unless given it is what the task
-        shows of itself, the vorticity of most.
+        Quantities shown in the large panels, from top to bottom; the small ones show the first. The default is the
+        task's own quantity, for most tasks the vorticity.
     limit : float or None
-        Where the colours of that end, in its unit; not of `quantities`, which have their own.
+        Limit of the colour scale of the task's own quantity, in its unit. `quantities` have limits of their own.
     follow : bool
-        Keep the agent in the middle of half of the box.
+        Whether the camera follows the agent, showing half of the box.
     tally : sequence of (str, str)
-        Lines of two columns, written below the number of episodes survived, or below what the task measures.
+        Lines of two columns, written below the number of episodes survived, or below the task's measure.
     progress : callable
-        Called with the part that is done, 0 to 1.
+        Called with the fraction done, 0 to 1.
 
     Returns
     -------
     list of Ending
-        The first controller's in the order of the seeds, then those of the others.
+        Endings of the first controller in the order of the seeds, then those of the others.
 
     Raises
     ------
     ValueError
-        For no controllers or seeds, an unknown kind of file, a folder that is not there or cannot be written, or
-        numbers out of range; nothing is simulated or written then.
+        If there are no controllers or seeds, or for an unknown file type, a folder that cannot be created or written
+        to, or values out of range; nothing is simulated or written then.
     """
     files = check_films(paths)
     for name, value in (("actions", actions), ("frames_per_action", frames_per_action)):
@@ -302,12 +301,12 @@ def render_film(
 
 
 def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
-    """Return the files to write, in folders that are made where there are none.
+    """Return the files to write, and create their folders if needed.
 
     Raises
     ------
     ValueError
-        If one of them is no film, or cannot be written where it is to be.
+        If one of them is not a supported file type, or cannot be written.
     """
     files = [Path(p) for p in ([paths] if isinstance(paths, (str, Path)) else paths)]
     for file in files:
@@ -317,7 +316,8 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
             )
         if "%" in file.name and not (file.suffix == ".png" and is_series(file)):
             raise ValueError(
-                f"the film {file} has a % in its name, but only pictures are numbered, as frame-%04d.png"
+                f"the film {file} has a % in its name, but only a series of PNG images is numbered, such as "
+                "frame-%04d.png"
             )
         if file.is_dir():
             raise ValueError(f"the film {file} cannot be written: it is a folder")
@@ -336,8 +336,10 @@ def check_films(paths: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int]) -> Episodes:
-    """Return episodes in one batch, begun as single environments that are reset with these seeds would."""
-    refusal = f"the environment {env_id!r} is no flow task, which is what render_film films"
+    """Return episodes in one batch, started as in single environments that are reset with these seeds."""
+    refusal = (
+        f"the environment {env_id!r} is not a flow task, and render_film films flow tasks only"
+    )
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     try:
         env = gymnasium.make_vec(
@@ -345,7 +347,7 @@ def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int])
         ).unwrapped
     except gymnasium.error.Error as error:
         raise ValueError(f"{refusal}: {error}") from error
-    except ImportError as error:  # what stands before a colon is no module with Gymnasium tasks
+    except ImportError as error:  # the part before a colon is not a module with Gymnasium tasks
         raise ValueError(refusal) from error
     if not isinstance(env, FlowVectorEnv):
         raise ValueError(refusal)
@@ -354,7 +356,7 @@ def _start(env_id: str, options: Mapping[str, Any] | None, seeds: Sequence[int])
 
 
 class _Film:
-    """The panels of a batch, who acts in which, and how they are arranged."""
+    """The panels of a batch, the controller of each, and their arrangement."""
 
     def __init__(
         self,
@@ -396,7 +398,7 @@ class _Film:
     def frames(
         self, actions: int, frames_per_action: int, hold: int, progress: Callable[[float], None]
     ) -> Iterator[Picture]:
-        """Play the episodes and give the pictures."""
+        """Play the episodes and yield the frames."""
         yield self._arrange([panel.last for panel in self.panels])
         for n in range(actions):
             for pictures in zip(*self._play(frames_per_action), strict=True):
@@ -411,7 +413,7 @@ class _Film:
             yield last
 
     def _play(self, frames: int) -> list[list[Picture]]:
-        """Play one action in all simulations; those whose episode is over are simulated, but not drawn."""
+        """Play one action in all simulations; those whose episode has ended are simulated, but not drawn."""
         begun = self._episodes.task.simulation.time.copy()
 
         def watch(simulation: Simulation) -> None:
@@ -439,9 +441,9 @@ class _Film:
         ]
 
     def _arrange(self, pictures: Sequence[Picture]) -> Picture:
-        """Put the pictures of all panels into one, with the tally below what is known of the episodes so far.
+        """Arrange the images of all panels in one frame, with a table of the results of these episodes and the tally.
 
-        This is the last of what the task measures, or else how many of them survived.
+        The result is the last of the task's measures, or else the number of episodes survived.
         """
         pairs = list(zip(pictures, self.panels, strict=True))
         endings = [panel.ending for panel in self.panels[: self._shown]]

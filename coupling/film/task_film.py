@@ -1,6 +1,6 @@
-"""Films of tasks that draw themselves: games, robots, multi-agent environments, your own environment.
+"""Videos of tasks that render themselves: games, robots, multi-agent environments, your own environment.
 
-Panels are arranged as in the films of flows (``flow_film.py``); their pictures are what the environments render.
+Panels are arranged as in the videos of flows (``flow_film.py``); their images are rendered by the environments.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ __all__ = ["film_task"]
 _MANY, _ONE = "rgb_array_list", "rgb_array"
 
 
-# each argument is a choice of the film, and most have a default: a call in Python reads like a command
+# one argument per option of the video, most with a default, so that a call in Python reads like a command
 def film_task(
     controllers: Mapping[str, Controller],
     files: Sequence[Path],
@@ -41,43 +41,43 @@ def film_task(
     tally: Lines = (),
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Ending]:
-    """Film the first controller with all initial conditions, and the others with the first one.
+    """Render the first controller with all initial conditions, and the others with the first one.
 
-    An environment with the render mode ``rgb_array`` gives one picture per action, one with ``rgb_array_list`` all
-    pictures since the last call.
+    An environment with the render mode ``rgb_array`` returns one image per action, one with ``rgb_array_list`` all
+    images since the last call.
 
     Parameters
     ----------
     controllers
-        Label of the panel and its controller.
+        Controllers by label of their panel.
     files
-        Films to write, as :func:`coupling.film.flow_film.check_films` allows them.
+        Files to write, as accepted by :func:`coupling.film.flow_film.check_films`.
     env, env_options
-        The task, as :func:`coupling.worker.environments.make_single` takes it.
+        The task, as in :func:`coupling.worker.environments.make_single`.
     seeds
         Seeds of the initial conditions.
     actions
-        Length of the film, at most.
+        Maximum length of the video, in actions.
     fps
-        Pictures per second; the task's own ``render_fps`` unless given.
+        Frames per second; by default the task's own ``render_fps``.
     width
         Width of a large panel in pixels, even.
     tally
         Lines of two columns, written below the mean return of these episodes.
     progress
-        Called with the part that is done, 0 to 1.
+        Called with the fraction done, 0 to 1.
 
     Returns
     -------
     list of Ending
-        The first controller's in the order of the seeds, then those of the others.
+        Endings of the first controller in the order of the seeds, then those of the others.
 
     Raises
     ------
     ConfigError
-        If the task cannot be made, or does not draw itself.
+        If the task cannot be made, or cannot render images.
     RunError
-        If it gives no picture, or fails in each panel; one that fails in some ends their episodes.
+        If the task returns no image, or fails in all panels; a failure in only some panels ends their episodes.
     """
     mode = _mode(env, env_options)
     options = {**env_options, "render_mode": mode}
@@ -106,12 +106,12 @@ def film_task(
 
 
 def _mode(env: str, env_options: Mapping[str, Any]) -> str:
-    """Return how a task draws itself.
+    """Return the render mode to use for a task.
 
     Raises
     ------
     ConfigError
-        If it does not.
+        If the task cannot render images.
     """
     environment = make_single(env, dict(env_options))
     modes = environment.metadata.get("render_modes") or ()
@@ -120,13 +120,12 @@ def _mode(env: str, env_options: Mapping[str, Any]) -> str:
         if mode in modes:
             return mode
     raise ConfigError(
-        f"env = {env!r} cannot be filmed: it does not draw itself (there is no {_ONE!r} among the render_modes of its "
-        "metadata)"
+        f"env = {env!r} cannot be filmed: it cannot render images (the render_modes of its metadata lack {_ONE!r})"
     )
 
 
 class _Panel:
-    """One environment, its pictures, and how its episode ended."""
+    """The panel of one environment, with its images and the ending of its episode."""
 
     def __init__(
         self, env: str, options: dict[str, Any], seed: int, title: str, width: int
@@ -148,7 +147,7 @@ class _Panel:
         self.over, self.ending = True, replace(self.ending, how="failed")
 
     def step(self, action: np.ndarray) -> list[Picture]:
-        """Act, and return the pictures of it; none once the episode is over."""
+        """Act, and return the images of the action; none after the episode has ended."""
         if self.over:
             return []
         space = self.environment.action_space
@@ -156,7 +155,7 @@ class _Panel:
         fitting = np.clip(action, space.low, space.high).astype(space.dtype)
         self.observation, reward, terminated, truncated, info = self.environment.step(fitting)
         self.failure = info.get("failed", "")
-        if self.failure:  # what it would draw now is of no known state
+        if self.failure:  # the state is unknown, so it is not rendered again
             self._fail()
             self.last = self._draw(self._frame)
             return [self.last]
@@ -172,7 +171,7 @@ class _Panel:
         return pictures
 
     def _frames(self) -> list[Picture]:
-        """Return what the environment shows: a picture at least."""
+        """Return the images that the environment renders, at least one."""
         try:
             shown = self.environment.render()
         except FailureError as error:
@@ -184,10 +183,10 @@ class _Panel:
         for frame in frames:
             if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
                 what = f"{frame.dtype} of shape {frame.shape}"
-                needs = "where a film needs uint8 of shape (rows, columns, 3)"
-                raise RunError(f"env = {self._env!r}: its render() gave {what}, {needs}")
+                needs = "but a film needs uint8 of shape (rows, columns, 3)"
+                raise RunError(f"env = {self._env!r}: its render() returned {what}, {needs}")
         if not frames:
-            raise RunError(f"env = {self._env!r}: its render() gave no picture")
+            raise RunError(f"env = {self._env!r}: its render() returned no image")
         self._frame = frames[-1]
         return frames
 
@@ -200,7 +199,7 @@ class _Panel:
 
 
 class _Film:
-    """All panels, the controller of each, and their pictures side by side."""
+    """All panels, the controller of each, and their arrangement."""
 
     def __init__(self, form: Arrangement, tally: Lines, name: str) -> None:
         self._form, self._tally, self._name = form, tally, name
@@ -210,7 +209,7 @@ class _Film:
     def add(
         self, env: str, options: dict[str, Any], controller: Controller, seeds: dict[str, int]
     ) -> None:
-        """Add the episodes of a controller: the title of each panel, and its seed."""
+        """Add the episodes of a controller; `seeds` maps the title of each panel to its seed."""
         mine: list[_Panel] = []
         for title, seed in seeds.items():
             width = self._form.small if mine else self._form.width
@@ -223,7 +222,7 @@ class _Film:
     def pictures(
         self, actions: int, hold: int, progress: Callable[[float], None]
     ) -> Iterator[Picture]:
-        """Play the episodes and yield the pictures; the last one is repeated."""
+        """Play the episodes and yield the frames; the last one is repeated."""
         last = self._arranged()
         yield last
         for n in range(actions):
@@ -232,7 +231,7 @@ class _Film:
                 seen = np.stack([np.asarray(panel.observation, np.float32) for panel in panels])
                 chosen = controller(seen)
                 played += [panel.step(a) for panel, a in zip(panels, chosen, strict=True)]
-            # one whose episode is over, or has fewer pictures, shows its last one
+            # a panel whose episode has ended, or that has fewer images, shows its last one
             for shown in zip_longest(*played):
                 last = self._arranged(shown)
                 yield last

@@ -1,4 +1,4 @@
-"""Who starts workers: processes of this machine, a Ray cluster, a SLURM cluster, or somebody by hand."""
+"""Launchers of workers: as processes on this machine, on a Ray or SLURM cluster, or by hand."""
 
 import importlib.util
 import shutil
@@ -19,12 +19,12 @@ _LIBRARIES = {"ray": "ray", "slurm": "submitit"}
 
 
 def check_launcher(workers: WorkerSettings) -> None:
-    """Find out before anything is written whether the address can be bound and the launcher has what it needs.
+    """Check, before anything is written, that the address can be bound and the launcher's library is installed.
 
     Raises
     ------
     ConfigError
-        When not.
+        If one of them fails.
     """
     endpoint_to_bind(workers.transport, workers.bind)
     library = _LIBRARIES.get(workers.launcher)
@@ -38,8 +38,8 @@ def check_launcher(workers: WorkerSettings) -> None:
         and not shutil.which("srun")
     ):
         raise ConfigError(
-            "workers.launcher = slurm: this machine is no part of a SLURM cluster, for it has no srun; "
-            "workers.slurm.cluster=local tries it out without one"
+            "workers.launcher = slurm: srun was not found, so this machine is not part of a SLURM cluster; "
+            "workers.slurm.cluster=local tries the launcher without one"
         )
 
 
@@ -58,7 +58,7 @@ def make_launcher(
     external: bool = False,
     standby: "Standby | None" = None,
 ) -> Launcher:
-    """Make the launcher that the configuration names; the library it needs is imported only now.
+    """Create the launcher named in the configuration; the library that it needs is imported only now.
 
     Parameters
     ----------
@@ -67,21 +67,21 @@ def make_launcher(
     connection
         The ``connection.json`` that workers read.
     folder
-        Where it keeps what workers say, and what it needs to find them again.
+        Where it stores the workers' output, and what it needs to find them again.
     external
-        Whether the environments are outside Python, so that ``flowsim worker`` cannot host them.
+        Whether the environments are outside Python and ``flowsim worker`` cannot host them.
     standby
-        Processes that are ready to be workers of this machine.
+        Prestarted processes that can become workers on this machine.
 
     Returns
     -------
     Launcher
-        With nothing started yet.
+        A launcher that has not started anything yet.
 
     Raises
     ------
     RunError
-        When the engine is not there, or refuses the settings.
+        If its engine is not available or refuses the settings.
     """
     if workers.launcher == "none":
         from coupling.launch.manual import ManualLauncher

@@ -1,4 +1,4 @@
-"""How often something happened lately, and whether that is too often."""
+"""Counters of recent failures, and their limits."""
 
 import re
 from collections import deque
@@ -8,23 +8,23 @@ __all__ = ["SAME", "Alike", "FailureWindow", "kind_of"]
 _WINDOW = 600.0  # seconds
 _NUMBER = re.compile(r"-?(\d[\d.]*(e[+-]?\d+)?|\binf\b|\bnan\b)")
 SAME = 3
-"""Failures in the same way, with nothing better between them, after which another try is no use."""
+"""Number of successive failures of the same kind after which another attempt is useless."""
 
 
 def kind_of(reason: str) -> str:
-    """Return a reason without the numbers in it: failures of one kind have the same."""
+    """Return a reason with its numbers masked, so that failures of one kind compare equal."""
     return _NUMBER.sub("#", reason)
 
 
 class Alike:
-    """Counts failures in a row that are the same but for the numbers in them."""
+    """Counter of successive failures that differ only in the numbers in their reasons."""
 
     def __init__(self) -> None:
         self.count = 0
         self._last = ""
 
     def note(self, reason: str, *, fresh: bool = False) -> bool:
-        """Count a failure, again when it differs from the last one or is ``fresh``; tell whether it is too often."""
+        """Count a failure, from 1 if it differs from the last or is ``fresh``; return whether ``SAME`` is reached."""
         kind = kind_of(reason)
         self.count = 1 if fresh or kind != self._last else self.count + 1
         self._last = kind
@@ -32,12 +32,12 @@ class Alike:
 
 
 class FailureWindow:
-    """Counts events of the last ten minutes.
+    """Counter of the events in the last ten minutes.
 
     Parameters
     ----------
     allowed
-        How many are not too many.
+        Largest number of events that is not too many.
     """
 
     def __init__(self, allowed: int) -> None:
@@ -45,23 +45,23 @@ class FailureWindow:
         self._times: deque[float] = deque()
 
     def note(self, events: int, now: float) -> None:
-        """Count events that happened now, seconds of a monotonic clock."""
-        self._times.extend([now] * min(events, self.allowed + 1))  # more are too many all the same
+        """Count events that happened at ``now``, in seconds of a monotonic clock."""
+        self._times.extend([now] * min(events, self.allowed + 1))  # more changes nothing
         while self._times and now - self._times[0] > _WINDOW:
             self._times.popleft()
 
     def forget(self) -> None:
-        """Count again."""
+        """Reset the count."""
         self._times.clear()
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Number of events in the window."""
         return len(self._times)
 
     @property
     def exceeded(self) -> bool:
-        """Whether they are too many."""
+        """Whether there are more events than allowed."""
         return self.count > self.allowed
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What launchers have in common: the interface, deaths and how many are mended, and the process of a worker."""
+"""Common parts of the launchers: the interface, restarts after deaths, and worker processes."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ __all__ = [
     "MendingLauncher",
     "Place",
     "describe_exit",
-    "last_words",
+    "last_stderr_lines",
     "size_of",
     "start_worker",
     "worker_command",
@@ -53,7 +53,7 @@ class Death:
     reason
         Exit code or signal, or why it was killed.
     quotation
-        The last lines of its stderr; None when they cannot be had.
+        The last lines of its stderr; None if they are not available.
     """
 
     slot: int
@@ -62,66 +62,66 @@ class Death:
 
     def __str__(self) -> str:
         said = (
-            f"; its last words:\n{self.quotation}"
+            f"; the last lines of its stderr:\n{self.quotation}"
             if self.quotation
-            else ", without a word on stderr"
+            else ", with no output on stderr"
         )
         return f"worker {self.slot} died ({self.reason}){'' if self.quotation is None else said}"
 
     @property
     def hopeless(self) -> str:
-        """Why the worker's environments cannot be had, if that was its last word; else empty."""
+        """The end of the last line of stderr, if it says that the environments cannot be reset; else empty."""
         last = (self.quotation or "").rpartition("\n")[2]
         return last[last.index(HOPELESS) :] if HOPELESS in last else ""
 
 
 class Launcher(Protocol):
-    """Who starts the workers of a run, notices when they die, starts them again within bounds, and ends them.
+    """Interface for starting the workers of a run, noticing deaths, restarting within limits, and ending them.
 
-    Nothing here waits, but :meth:`start` for an engine's answer and :meth:`stop` for a bounded time.
+    No method blocks, except :meth:`start` for an engine's answer and :meth:`stop` for a bounded time.
 
     Attributes
     ----------
     restarts
-        How often a worker was started again.
+        Number of restarts so far.
     """
 
     restarts: int
 
     def start(self) -> None:
-        """Start every worker, or take over those that a run before this one has left."""
+        """Start every worker, or take over those left by an earlier process of the run."""
 
     def supervise(self) -> list[Death]:
-        """Collect the workers that have died since the last call, and start those again whose pause is over.
+        """Return the deaths since the last call, and restart the workers whose delay is over.
 
         Raises
         ------
         RunError
-            When a worker died more often than is mended.
+            If a worker died more often than allowed.
         """
 
     def running_for(self, slot: int) -> float:
-        """Return the seconds since the worker was started; 0 when it is not running, or when nobody can know."""
+        """Return the seconds since the worker was started; 0 if it is not running or the time is unknown."""
 
     def kill(self, slot: int, reason: str) -> None:
-        """End a worker that hangs; its death is collected by :meth:`supervise`."""
+        """Kill a worker that hangs; :meth:`supervise` returns its death."""
 
     def waits_for(self) -> str:
-        """Return what workers that have no place yet wait for, in a sentence; empty when none does."""
+        """Return in a sentence what workers that are not running yet wait for; empty if none waits."""
 
     def stop(self, patience: float = 5.0) -> None:
-        """Wait for the workers, which have been told to end, and kill those that do not; nothing is left behind."""
+        """Wait for the workers, which have been told to end, kill those that do not, and leave nothing behind."""
 
 
 class Mending:
-    """Counts the deaths of each worker, and says when it may be started again.
+    """Counts the deaths of each worker and determines when it may be restarted.
 
     Parameters
     ----------
     workers
-        How many there are.
+        Number of workers.
     allowed
-        How many deaths of one worker within ten minutes are mended.
+        Number of deaths of one worker within ten minutes after which it is still restarted.
     """
 
     def __init__(self, workers: int, allowed: int) -> None:
@@ -129,12 +129,12 @@ class Mending:
         self._hopeless = [Alike() for _ in range(workers)]
 
     def restart_at(self, death: Death) -> float:
-        """Count a death and return the monotonic time of the restart, later after each one.
+        """Count a death and return the monotonic time of the restart; the delay grows with each death.
 
         Raises
         ------
         RunError
-            When the worker died more often than is mended, or again and again because its environments cannot be had.
+            If the worker died more often than allowed, or repeatedly because its environments cannot be reset.
         """
         alike = self._hopeless[death.slot]
         if death.hopeless and alike.note(death.hopeless):
@@ -150,18 +150,18 @@ class Mending:
 
 @dataclass
 class Place:
-    """One worker's place, through all its incarnations.
+    """State of one worker slot, across restarts.
 
     Attributes
     ----------
     worker
-        What the launcher has of it, such as a process or a job; None while there is none.
+        The launcher's handle of the worker, such as a process or a job; None while there is none.
     said_before
-        Length of the file of its stderr when it began.
+        Length of its stderr file in bytes when it was started.
     killed_for
-        Why its launcher ended it.
+        Why the launcher killed it; empty if it did not.
     restart_at
-        Monotonic time from which it may be started again.
+        Monotonic time from which it may be restarted.
     """
 
     worker: Any = None
@@ -174,14 +174,14 @@ P = TypeVar("P", bound=Place)
 
 
 class MendingLauncher(ABC, Generic[P]):
-    """A launcher that looks after its workers, and starts those again that have died.
+    """Base class of launchers that restart workers that have died.
 
     Parameters
     ----------
     places
-        Of the workers, by their numbers.
+        State of each worker, by its number.
     allowed
-        How many deaths of one worker within ten minutes are mended.
+        Number of deaths of one worker within ten minutes after which it is still restarted.
     """
 
     def __init__(self, places: Sequence[P], allowed: int) -> None:
@@ -195,10 +195,10 @@ class MendingLauncher(ABC, Generic[P]):
 
     @abstractmethod
     def _look_at(self, slot: int, place: P) -> Death | None:
-        """Return the death of a worker that was started, if that is what has become of it."""
+        """Return the death of a worker that was started, or None if it has not died."""
 
     def supervise(self) -> list[Death]:
-        """Collect the workers that have died and start those again whose pause is over.
+        """Collect the workers that have died and restart those whose delay is over.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class MendingLauncher(ABC, Generic[P]):
         Raises
         ------
         RunError
-            When a worker died more often than is mended, or cannot be started.
+            If a worker died more often than allowed, or cannot be started.
         """
         now, deaths, due = time.monotonic(), list[Death](), list[int]()
         for slot, place in enumerate(self._places):
@@ -221,7 +221,7 @@ class MendingLauncher(ABC, Generic[P]):
         return deaths
 
     def _bury(self, slot: int, how: str, words: str | None) -> Death:
-        """Take note of a death; the place is free when the pause of the worker is over."""
+        """Record a death and schedule the restart of the worker."""
         place = self._places[slot]
         death = Death(slot, place.killed_for or how, words)
         place.worker = None
@@ -229,7 +229,7 @@ class MendingLauncher(ABC, Generic[P]):
         return death
 
     def _close(self) -> None:
-        """Leave all places empty, for good."""
+        """Empty all places permanently."""
         for place in self._places:
             place.worker, place.restart_at = None, float("inf")
 
@@ -237,16 +237,16 @@ class MendingLauncher(ABC, Generic[P]):
 def worker_command(
     connection: Path, slot: int, environments: int, outbox: Path | None
 ) -> list[str]:
-    """Return the command of a worker. It names the file that holds the keys, and never a key."""
-    # -P: a folder named flowsim where the run was started, as one that holds a clone has, is not taken for the package
+    """Return the command of a worker. It contains the name of the file with the keys, but no key."""
+    # -P: so that a folder named flowsim in the current folder, such as that of a clone, does not shadow the package
     command = [sys.executable, "-P", "-m", "coupling.worker", "--connect", str(connection)]
     command += ["--slot", str(slot), "--environments", str(environments)]
     return command if outbox is None else [*command, "--outbox", str(outbox)]
 
 
 def worker_environment(threads: int, devices: Sequence[int] = (), slot: int = 0) -> dict[str, str]:
-    """Return the environment variables of a worker that ends with the process that starts it, and sees one device."""
-    settle()  # a cache that cannot be used is told of here and once, and what stands for it is shared
+    """Return the environment variables of a worker, which ends with its parent process and sees one GPU."""
+    settle()  # an unusable cache is reported here, once, and the workers share its replacement
     variables = (
         os.environ
         | dict.fromkeys(_THREAD_VARIABLES, str(threads))
@@ -260,17 +260,17 @@ def worker_environment(threads: int, devices: Sequence[int] = (), slot: int = 0)
 def start_worker(
     command: Sequence[str], environment: dict[str, str], words: Path, *, session: bool = True
 ) -> subprocess.Popen[bytes]:
-    """Start the process of a worker, whose stderr and stdout go to the end of a file.
+    """Start a worker process whose stdout and stderr are appended to a file.
 
     Parameters
     ----------
     command, environment
         From ``worker_command`` and ``worker_environment``.
     words
-        The file, which nobody else may read.
+        The file, which other users cannot read.
     session
-        Whether the process has a session of its own: signals to the group of this one, such as a Ctrl-C at the
-        terminal, are not for it.
+        Whether the process gets its own session, so that signals to the group of this process, such as a Ctrl-C at
+        the terminal, do not reach it.
     """
     with open(words, "ab", opener=private_opener) as end:
         return subprocess.Popen(
@@ -284,24 +284,24 @@ def start_worker(
 
 
 def size_of(words: Path) -> int:
-    """Return the length of a file of stderr, 0 before anything was said."""
+    """Return the size of a stderr file in bytes, 0 if it does not exist."""
     return words.stat().st_size if words.exists() else 0
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended, as :attr:`subprocess.Popen.returncode` tells it."""
+    """Describe how a process ended, from :attr:`subprocess.Popen.returncode`."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def last_words(stderr: Path, since: int = 0) -> str:
+def last_stderr_lines(stderr: Path, since: int = 0) -> str:
     """Return the last lines of a worker's stderr, marked as a quotation.
 
     Parameters
     ----------
     stderr
-        The file; nothing was said when it is not there.
+        The file; it need not exist.
     since
-        Where the words of the present process begin.
+        Offset in bytes at which the output of the current process begins.
     """
     if not stderr.exists():
         return ""

@@ -1,4 +1,4 @@
-"""Worker processes of this machine: started, watched, restarted within bounds, and never left behind."""
+"""Worker processes on this machine: started, supervised, restarted within limits, and never left behind."""
 
 import subprocess
 import time
@@ -12,7 +12,7 @@ from coupling.launch.launcher import (
     MendingLauncher,
     Place,
     describe_exit,
-    last_words,
+    last_stderr_lines,
     size_of,
     start_worker,
     worker_command,
@@ -44,17 +44,17 @@ class LocalLauncher(MendingLauncher[_Place]):
     environments_of_each
         Number of environments of each worker.
     folder
-        Where the stderr of each worker is kept.
+        Folder for the stderr of each worker.
     threads
         Threads of each worker's numerical libraries.
     restarts
-        How many deaths of one worker within ten minutes are mended.
+        Number of deaths of one worker within ten minutes after which it is still restarted.
     devices
-        Numbers of GPUs that workers see, one each, in turn; all GPUs that this process sees unless given.
+        Numbers of the GPUs that workers see, one each, in turn; by default all GPUs that this process sees.
     outboxes
         Whether workers have outboxes, in ``folder``.
     standby
-        Processes that are ready to be the first workers.
+        Prestarted processes that become the first workers.
     """
 
     def __init__(
@@ -108,22 +108,24 @@ class LocalLauncher(MendingLauncher[_Place]):
         code = place.worker.poll()
         if code is None:
             return None
-        return self._bury(slot, describe_exit(code), last_words(place.stderr, place.said_before))
+        return self._bury(
+            slot, describe_exit(code), last_stderr_lines(place.stderr, place.said_before)
+        )
 
     def running_for(self, slot: int) -> float:
-        """Return the seconds since the worker was started, 0 when it is not running."""
+        """Return the seconds since the worker was started, 0 if it is not running."""
         place = self._places[slot]
         return time.monotonic() - place.started if place.worker is not None else 0.0
 
     def kill(self, slot: int, reason: str) -> None:
-        """End a worker that hangs; its death is collected by the next :meth:`supervise`."""
+        """Kill a worker that hangs; the next :meth:`supervise` returns its death."""
         place = self._places[slot]
         if place.worker is not None and place.worker.poll() is None and not place.killed_for:
             place.killed_for = reason
             place.worker.kill()
 
     def waits_for(self) -> str:
-        """Return an empty string: processes of this machine have their place at once."""
+        """Return an empty string: processes on this machine start at once."""
         return ""
 
     def stop(self, patience: float = 5.0) -> None:

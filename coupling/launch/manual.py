@@ -1,4 +1,4 @@
-"""No launcher at all: the workers are started by hand, or by a script, wherever they can reach the learner."""
+"""Workers that are started by hand or by a script, wherever they can reach the learner."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ __all__ = ["ManualLauncher"]
 
 
 class Loss(Death):
-    """A worker that is not heard of any more."""
+    """A worker that no longer answers."""
 
     def __str__(self) -> str:
-        return f"worker {self.slot} is gone ({self.reason}): start it again if it does not come back by itself"
+        return f"worker {self.slot} is gone ({self.reason}): restart it if it does not reconnect by itself"
 
 
 class ManualLauncher:
-    """Tells how workers are started, and reports those that are given up.
+    """Launcher for workers started by hand: it says how to start them and reports those that are given up.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class ManualLauncher:
     environments_of_each
         Number of environments of each worker.
     external
-        Whether the workers are programs with a client of their own, in C or Fortran for example.
+        Whether the workers are external programs, in C or Fortran for example.
     """
 
     def __init__(
@@ -46,15 +46,15 @@ class ManualLauncher:
         return deaths
 
     def running_for(self, slot: int) -> float:
-        """Return 0: nobody here knows."""
+        """Return 0: the time is unknown."""
         return 0.0
 
     def kill(self, slot: int, reason: str) -> None:
-        """Give a worker up: it is not this machine's to kill."""
+        """Give a worker up, since this process cannot kill it."""
         self._deaths.append(Loss(slot, reason, None))
 
     def waits_for(self) -> str:
-        """Return the line that starts a worker, or what a program of one's own has to be given."""
+        """Return the command that starts a worker, or the arguments that an external program needs."""
         counts = self._environments
         alike = len(set(counts)) == 1
         waiting = f"waiting for {len(counts)} worker{'s' if len(counts) > 1 else ''}"
@@ -69,9 +69,9 @@ class ManualLauncher:
             else f"{'/'.join(map(str, sorted(set(counts))))} environments"
         )
         return (
-            f"{waiting}, each a program of yours with {hosts} and the client of coupling/c (C, C++, Fortran): "
+            f"{waiting}, each a program of your own with {hosts} and the client of coupling/c (C, C++, Fortran): "
             f'flowsim_open(&client, "{self._connection}", {"-1" if alike else "N"}, ...){numbers}'
         )
 
     def stop(self, patience: float = 5.0) -> None:
-        """Leave the workers alone: they have been told to end, and do so by themselves."""
+        """Do nothing: the workers have been told to end, and do so by themselves."""

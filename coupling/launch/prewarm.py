@@ -1,9 +1,9 @@
-"""Workers that are started before there is anything to connect to, while the learner is loaded beside them.
+"""Workers that are started early, while the learner is still being loaded.
 
-A process that hosts environments takes as long to begin as the learner: it imports Gymnasium and the solver, has
-compiled what is not yet, and makes its environments. So a run starts one first, with nothing but the task, which tells
-what the learner has to know of it; the others start when it has, so that they do not take the cores from the two. Each
-becomes a worker when the launcher has a connection file for it. What such a process does is in
+A process that hosts environments takes as long to start as the learner: it imports Gymnasium and the solver, compiles
+what is not compiled yet, and creates its environments. Therefore a run first starts one such process, which needs only
+the task and describes it to the learner. The others start after that, so that they do not take cores from these two.
+Each becomes a worker when the launcher has a connection file for it. The code of such a process is in
 ``coupling/worker/prewarm.py``.
 """
 
@@ -31,12 +31,12 @@ _CODE = "from coupling.worker.prewarm import stand_by; stand_by()"
 
 
 class Standby:
-    """Processes that make ready to be the workers of a run. Use it as a context: what was not taken is ended.
+    """Prestarted worker processes of a run. Use it as a context manager, which ends those that were not taken.
 
     Parameters
     ----------
     config
-        The run. Only workers of the launcher ``local`` are started ahead.
+        The run. Only workers of the launcher ``local`` are prestarted.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -52,8 +52,8 @@ class Standby:
             env=worker_environment(workers.threads, workers.devices, slot),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if slot == 0 else subprocess.DEVNULL,
-            stderr=None if slot == 0 else subprocess.DEVNULL,  # one of them tells what is compiled
-            # a Ctrl-C at the terminal is for the learner, which ends its workers
+            stderr=None if slot == 0 else subprocess.DEVNULL,  # only one reports compilation
+            # a Ctrl-C at the terminal must reach only the learner, which ends its workers
             start_new_session=True,
         )
         _tell(process, {"env": config.env, "env_options": config.options_in_training,
@@ -71,12 +71,12 @@ class Standby:
         self._processes = {}
 
     def task(self, seconds: float | None = None) -> Task | None:
-        """Return what the first process says of the task; None if it cannot, or not within so many seconds.
+        """Return the first process's description of the task; None if it has none or needs longer than ``seconds``.
 
         Raises
         ------
         ConfigError
-            When the task has ended the process, as it would end that of the run.
+            If the task has ended the process, as it would end that of the run.
         """
         first = self._processes.get(0)
         if first is None or first.stdout is None or first.stdout.closed:
@@ -84,30 +84,30 @@ class Standby:
         if not select.select([first.stdout], [], [], seconds)[0]:
             return None
         task: Task | None = None
-        # the caller finds out why, by itself
+        # the caller finds the reason itself
         with first.stdout as said, contextlib.suppress(pickle.UnpicklingError, ImportError):
             try:
                 task = pickle.load(said)
             except EOFError as error:
                 if how := _end_of(first):
                     raise ConfigError(
-                        f"env = {self._config.env!r} ended its process ({how}) when it was made, reset or stepped "
+                        f"env = {self._config.env!r} ended its process ({how}) while it was made, reset or stepped "
                         "for the first time"
                     ) from error
         for slot in range(1, len(self._config.workers.agents_of_each()) if task else 1):
-            self._start(slot)  # what they need is compiled, and said to be, by the first
+            self._start(slot)  # the first one has compiled what they need, and reported it
         return task
 
     @property
     def is_busy(self) -> bool:
-        """Whether the first process has still to say what the task is."""
+        """Whether the first process has not described the task yet."""
         first = self._processes.get(0)
         return first is not None and first.stdout is not None and not first.stdout.closed
 
     def take(
         self, slot: int, command: Sequence[str], stderr: Path
     ) -> "subprocess.Popen[bytes] | None":
-        """Make the process of a slot its worker, as if it had been started by this command; None if there is none."""
+        """Turn the process of a slot into its worker, as if started by this command; return None if there is none."""
         process = self._processes.pop(slot, None)
         if process is None:
             return None
@@ -125,7 +125,7 @@ class Standby:
 
 
 def _end_of(process: "subprocess.Popen[bytes]") -> str:
-    """Return how a process has ended that was not told to; empty if somebody killed it, or it goes on."""
+    """Return how a process has ended; empty if it was killed by SIGKILL or SIGTERM, or is still running."""
     try:
         code = process.wait(timeout=10.0)
     except subprocess.TimeoutExpired:

@@ -1,10 +1,10 @@
 """Workers on a Ray cluster: each one is a process that a detached actor keeps on some node.
 
-Ray only places the actors, and brings them back when they or their node die; the data path stays ZeroMQ. The
-learner tells each actor the content of the connection file, which the actor writes with mode 0600 into a folder
-of its own and which is no part of what Ray remembers of the actor. An actor that has not been asked for a report for
-``workers.patience`` seconds has lost its learner and ends itself, its worker and its folder. A learner that is
-resumed before that finds the actors by name and takes their workers over as they are.
+Ray only places the actors and restarts them when they or their nodes die; the data path stays ZeroMQ. The learner
+sends each actor the content of the connection file, which the actor writes with mode 0600 into a folder of its own and
+which is not part of the state that Ray keeps of the actor. An actor that has not been asked for a report for
+``workers.patience`` seconds has lost its learner; it ends its worker and itself and removes its folder. A learner that
+is resumed before that finds the actors by name and takes over their running workers.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from coupling.launch.launcher import (
     MendingLauncher,
     Place,
     describe_exit,
-    last_words,
+    last_stderr_lines,
     size_of,
     start_worker,
     worker_command,
@@ -44,18 +44,18 @@ from coupling.wire.address import is_loopback
 __all__ = ["Host", "RayLauncher", "Report"]
 
 _REPORT_EVERY = 1.0  # seconds
-_PLACED_WITHIN = 5.0  # seconds after which a person is told that an actor has no place yet
+_PLACED_WITHIN = 5.0  # seconds after which an actor without a place is reported
 _ANSWER_WITHIN = 30.0  # seconds that the cluster may take to end its actors
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a worker stands, as its actor tells.
+    """State of a worker, as reported by its actor.
 
     Attributes
     ----------
     node, pid
-        Host name, and the worker's process; pid is 0 when there has been none in this life of the actor.
+        Host name and process ID of the worker; pid is 0 if the actor has started none since its own start.
     seconds
         How long the worker has been running.
     ended
@@ -72,16 +72,16 @@ class Report:
 
 
 class Host:
-    """The actor: keeps one worker process on its node.
+    """Actor that keeps one worker process on its node.
 
     Parameters
     ----------
     name
-        Of the actor, which is that of its folder, so that one that is brought back on the same node finds it.
+        Name of the actor and of its folder, so that an actor restarted on the same node finds the folder.
     slot, environments, threads
-        Of the worker.
+        Number of the worker, number of its environments, and its threads.
     outbox
-        Whether it has one, in the actor's folder.
+        Whether the worker has an outbox, in the actor's folder.
     patience
         Seconds without a learner after which the actor ends itself.
     """
@@ -104,7 +104,7 @@ class Host:
         threading.Thread(target=self._watch, name="patience", daemon=True).start()
 
     def host(self, connection: bytes) -> Report:
-        """Write the connection file; start the worker unless one is running, which then finds its new learner there."""
+        """Write the connection file, in which a running worker finds its new learner; start one if none is running."""
         write_atomically(self._connection, connection)
         if self._process is None or self._process.poll() is not None:
             self._said_before = size_of(self._stderr)
@@ -116,7 +116,7 @@ class Host:
         return self.report()
 
     def report(self) -> Report:
-        """Tell how the worker stands."""
+        """Return the state of the worker."""
         now = self._heard = time.monotonic()
         node, process = socket.gethostname(), self._process
         if process is None:
@@ -125,11 +125,15 @@ class Host:
         if code is None:
             return Report(node, process.pid, now - self._started, "", "")
         return Report(
-            node, process.pid, 0.0, describe_exit(code), last_words(self._stderr, self._said_before)
+            node,
+            process.pid,
+            0.0,
+            describe_exit(code),
+            last_stderr_lines(self._stderr, self._said_before),
         )
 
     def end(self, patience: float) -> None:
-        """Wait for the worker, which has been told to end, kill it if it does not, and leave no file."""
+        """Wait for the worker, which has been told to end, kill it if it does not, and remove all files."""
         if self._process is not None:
             try:
                 self._process.wait(patience)
@@ -139,7 +143,7 @@ class Host:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _watch(self) -> None:
-        """End everything once no learner has asked for a report for too long."""
+        """End everything when no learner has asked for a report for too long."""
         import ray
 
         while time.monotonic() - self._heard < self._patience:
@@ -149,7 +153,7 @@ class Host:
 
 
 def _private_folder(name: str) -> Path:
-    """Make a folder that only this user can look into, or take the one that is there."""
+    """Create a folder that only this user can read, or use the existing one."""
     folder = Path(tempfile.gettempdir()) / f"flowsim-{name}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -160,22 +164,22 @@ def _private_folder(name: str) -> Path:
         or found.st_uid != os.getuid()
         or found.st_mode & 0o077
     ):
-        raise PermissionError(f"{folder} is there already, and somebody else could look into it")
+        raise PermissionError(f"{folder} already exists, and other users may be able to read it")
     return folder
 
 
 @dataclass
 class _Place(Place):
-    """The worker is its actor."""
+    """State of a worker slot, in which ``worker`` is the actor."""
 
-    call: Any = None  # the answer that is on its way
+    call: Any = None  # pending answer of the actor
     next_report: float = 0.0
-    asked: float = 0.0  # since when the actor has been without an answer
+    asked: float = 0.0  # time since which the actor has not answered
     report: Report | None = None
 
 
 class RayLauncher(MendingLauncher[_Place]):
-    """Keeps one detached actor for each worker.
+    """Launcher that keeps one detached actor for each worker.
 
     Parameters
     ----------
@@ -184,30 +188,30 @@ class RayLauncher(MendingLauncher[_Place]):
     connection
         The ``connection.json`` of the learner.
     folder
-        Where the name is kept by which a resumed run finds its actors.
+        Folder for the name by which a resumed run finds its actors.
 
     Raises
     ------
     RunError
-        When there is no such cluster, or its other nodes could not reach the learner.
+        If there is no such cluster, or its other nodes could not reach the learner.
     """
 
     def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
-        with _signal_handlers_kept():  # Ray has its own idea of SIGTERM
+        with _signal_handlers_kept():  # Ray installs its own handler of SIGTERM
             import ray
 
             self._ray = ray
             self._joined_here = not ray.is_initialized()
             if self._joined_here:
                 try:
-                    _knock(workers.ray.address)
+                    _connect_once(workers.ray.address)
                     ray.init(
                         address=workers.ray.address, log_to_driver=False, logging_level="ERROR"
                     )
                 except (OSError, RuntimeError, ValueError) as error:
                     raise RunError(
                         f"workers.ray.address = {workers.ray.address!r}: there is no Ray cluster to join "
-                        f"({' '.join(str(error).split())}); `ray start --head` begins one"
+                        f"({' '.join(str(error).split())}); `ray start --head` starts one"
                     ) from error
         self._workers, self._connection = workers, connection
         self._counts = workers.agents_of_each()
@@ -217,19 +221,21 @@ class RayLauncher(MendingLauncher[_Place]):
         others = addresses - {ray.util.get_node_ip_address()}
         if others and is_loopback(workers.bind):
             raise RunError(
-                f"workers.bind = {workers.bind} is heard on this machine only, but the Ray cluster has others "
-                f"({', '.join(sorted(others)[:3])}); give an address that these can reach, such as "
+                f"workers.bind = {workers.bind} can be reached from this machine only, but the Ray cluster has other "
+                f"nodes ({', '.join(sorted(others)[:3])}); give an address that they can reach, such as "
                 "workers.bind=$(hostname)"
             )
 
     def start(self) -> None:
-        """Make every actor or take it over, and end those of this run that are of no more use."""
-        for name in self._names_there() - {self._name(slot) for slot in range(len(self._places))}:
+        """Create or take over every actor, and end those of this run that are no longer needed."""
+        for name in self._existing_names() - {
+            self._name(slot) for slot in range(len(self._places))
+        }:
             self._ray.kill(self._ray.get_actor(name, self._namespace))
         self._begin(range(len(self._places)))
 
     def _name(self, slot: int) -> str:
-        """Return the name of an actor, which changes with what it was made for."""
+        """Return the name of an actor, which depends on the settings that it was created with."""
         workers = self._workers
         made_for = (
             self._counts[slot],
@@ -240,7 +246,7 @@ class RayLauncher(MendingLauncher[_Place]):
         )
         return f"{slot}-{hashlib.sha256(repr(made_for).encode()).hexdigest()[:8]}"
 
-    def _names_there(self) -> set[str]:
+    def _existing_names(self) -> set[str]:
         actors = self._ray.util.list_named_actors(all_namespaces=True)
         return {actor["name"] for actor in actors if actor["namespace"] == self._namespace}
 
@@ -272,7 +278,7 @@ class RayLauncher(MendingLauncher[_Place]):
         self._ask(place)
 
     def _ask(self, place: _Place) -> None:
-        """Ask an actor to host its worker, or how that one stands."""
+        """Ask an actor to host its worker or, if it does, for a report."""
         if place.report is None:
             place.call = place.worker.host.remote(self._connection.read_bytes())
         else:
@@ -286,13 +292,13 @@ class RayLauncher(MendingLauncher[_Place]):
         return None
 
     def _hear(self, slot: int, place: _Place) -> Death | None:
-        """Take the answer that has come from an actor."""
+        """Process the answer of an actor."""
         ended, words = "", None
         try:
             place.report = report = self._ray.get(place.call)
             ended, words = report.ended, report.words
         except self._ray.exceptions.ActorUnavailableError:
-            if place.report is not None:  # otherwise Ray is just bringing the actor back
+            if place.report is not None:  # otherwise Ray is just restarting the actor
                 ended = "its actor has died, or its node cannot be reached"
         except self._ray.exceptions.RayError as error:
             ended, words = "its actor is gone", _quote(str(error))
@@ -303,12 +309,12 @@ class RayLauncher(MendingLauncher[_Place]):
         return self._bury(slot, ended, words)
 
     def running_for(self, slot: int) -> float:
-        """Return the seconds since the worker was started, 0 when it is not running or has no place yet."""
+        """Return the seconds since the worker was started, 0 if it is not running or not placed yet."""
         report = self._places[slot].report
         return report.seconds if report is not None else 0.0
 
     def kill(self, slot: int, reason: str) -> None:
-        """End a worker that hangs, and its actor, which Ray brings back; :meth:`supervise` collects the death."""
+        """Kill a worker that hangs and its actor, which Ray restarts; :meth:`supervise` returns the death."""
         place = self._places[slot]
         if place.worker is not None and not place.killed_for:
             place.killed_for = reason
@@ -327,8 +333,8 @@ class RayLauncher(MendingLauncher[_Place]):
             return ""
         return (
             f"waiting for Ray to place {waiting} of {len(self._places)} workers, each on a node with "
-            f"{self._workers.ray.cpus:g} CPUs and {self._workers.ray.gpus:g} GPUs to spare "
-            "(`ray status` shows what there is)"
+            f"{self._workers.ray.cpus:g} CPUs and {self._workers.ray.gpus:g} GPUs free (`ray status` shows the "
+            "resources)"
         )
 
     def stop(self, patience: float = 5.0) -> None:
@@ -340,9 +346,9 @@ class RayLauncher(MendingLauncher[_Place]):
             self._ray.wait(ends, num_returns=len(ends), timeout=patience + 1.0)
         self._close()
         until = time.monotonic() + _ANSWER_WITHIN
-        while (names := self._names_there()) and time.monotonic() < until:
+        while (names := self._existing_names()) and time.monotonic() < until:
             for name in names:
-                with contextlib.suppress(ValueError):  # it has gone meanwhile
+                with contextlib.suppress(ValueError):  # it has ended meanwhile
                     self._ray.kill(self._ray.get_actor(name, self._namespace))
             time.sleep(0.1)
         if self._joined_here:
@@ -355,7 +361,7 @@ class RayLauncher(MendingLauncher[_Place]):
 
 @contextlib.contextmanager
 def _signal_handlers_kept() -> Iterator[None]:
-    """Put back the handlers that a library replaces."""
+    """Restore the signal handlers that a library replaces."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
     try:
         yield
@@ -365,20 +371,20 @@ def _signal_handlers_kept() -> Iterator[None]:
 
 
 def _quote(text: str) -> str:
-    """Return the end of what Ray says, without its colours, marked as a quotation."""
+    """Return the end of Ray's output without colours, marked as a quotation."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().splitlines()
     return "\n".join(f"  | {line}" for line in lines[-12:])
 
 
-def _knock(address: str) -> None:
-    """Connect to a cluster and leave again: Ray itself would try for minutes where nobody listens."""
+def _connect_once(address: str) -> None:
+    """Connect to a cluster and disconnect, because Ray itself would try for minutes if nothing listens there."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=5.0).close()
 
 
 def _name_of_run(folder: Path) -> str:
-    """Return a name that no other run has, the same after a resume: it is kept in the run's folder."""
+    """Return a unique name, stored in the run's folder so that it is the same after a resume."""
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / "ray-namespace"
     if not file.exists():

@@ -1,7 +1,7 @@
-"""Workers on a SLURM cluster: each one is a job of an array, which submitit submits and SLURM queues again.
+"""Workers on a SLURM cluster: each one is a job of an array, which submitit submits and SLURM requeues.
 
-The run folder has to be on a file system that the nodes share: jobs find the connection file there, and the learner
-finds there what they say. submitit passes jobs on as pickles in that folder, which hold paths and numbers only.
+The run folder has to be on a file system that the nodes share: jobs read the connection file there, and the learner
+reads their output. submitit stores jobs as pickles in that folder, which contain only paths and numbers.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from coupling.launch.launcher import (
     MendingLauncher,
     Place,
     describe_exit,
-    last_words,
+    last_stderr_lines,
     size_of,
     start_worker,
     worker_command,
@@ -33,24 +33,24 @@ from coupling.settings.config import WorkerSettings
 
 __all__ = ["Hosting", "SlurmLauncher"]
 
-# seconds between looks at the jobs' files; the queue itself is asked rarely, and by submitit
+# seconds between checks of the jobs' files; the queue itself is queried rarely, by submitit
 _LOOK_EVERY = 1.0
-# states of a job whose worker is silent, but does not hang
+# states of a job whose worker is silent but does not hang
 _QUEUED_AGAIN = ("PENDING", "REQUEUED", "PREEMPTED")
 
 
 @dataclass(frozen=True)
 class Hosting:
-    """What a job does: run one worker. submitit stores it, so it holds nothing that is secret.
+    """Function of a job, which runs one worker. submitit stores it, so it contains no secrets.
 
     Attributes
     ----------
     connection, stderr, mark, outbox
-        The connection file; what the worker says; a file that is there while the job runs; the outbox, if there is one.
+        Connection file; output of the worker; file that exists while the job runs; outbox, if there is one.
     slot, environments, threads
-        Of the worker.
+        Number of the worker, number of its environments, and its threads.
     learner
-        Process of the learner on this machine, without which the job ends; 0 on a cluster, where SLURM ends it.
+        Process ID of the learner on this machine, without which the job ends; 0 on a cluster, where SLURM ends it.
     """
 
     connection: Path
@@ -68,7 +68,7 @@ class Hosting:
             self.mark, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode()
         )
         command = worker_command(self.connection, self.slot, self.environments, self.outbox)
-        # the signal by which SLURM announces the end of a job is for this process, so the worker has its own session
+        # SLURM's signal before the end of a job is meant for this process, so the worker has its own session
         process = start_worker(command, worker_environment(self.threads), self.stderr)
         try:
             while self._wanted():
@@ -82,13 +82,13 @@ class Hosting:
     def _wanted(self) -> bool:
         with contextlib.suppress(PermissionError):
             try:
-                os.kill(self.learner, 0)  # 0 means this process, which is there
+                os.kill(self.learner, 0)  # 0 means this process group, which exists
             except ProcessLookupError:
                 return False
         return True
 
     def checkpoint(self) -> Any:
-        """Return what SLURM runs when it queues the job again, at its time limit or after a preemption: the same."""
+        """Return what SLURM runs when it requeues the job at its time limit or after a preemption: the same job."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -97,12 +97,12 @@ class Hosting:
 @dataclass(kw_only=True)
 class _Place(Place):
     hosting: Hosting
-    began: float = 0.0  # when its mark was seen first
+    began: float = 0.0  # when its mark was first seen
     given_up: str = ""  # why its session is over while the job stays in the queue
 
 
 class SlurmLauncher(MendingLauncher[_Place]):
-    """Keeps one job for each worker.
+    """Launcher that keeps one job for each worker.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ class SlurmLauncher(MendingLauncher[_Place]):
     connection
         The ``connection.json`` of the learner.
     folder
-        Where the jobs' files are kept, and their numbers, by which a resumed run finds them.
+        Folder for the jobs' files and their numbers, by which a resumed run finds them.
 
     Raises
     ------
     RunError
-        When submitit does not accept the settings.
+        If submitit does not accept the settings.
     """
 
     def __init__(self, workers: WorkerSettings, connection: Path, folder: Path) -> None:
@@ -165,8 +165,8 @@ class SlurmLauncher(MendingLauncher[_Place]):
         self._next_look = 0.0
 
     def start(self) -> None:
-        """Submit the jobs as one array; take over those of a run that has died, or cancel them if they do not fit."""
-        for job, hosting in self._jobs_there():
+        """Submit the jobs as one array; take over matching jobs of an earlier process of this run, cancel others."""
+        for job, hosting in self._existing_jobs():
             place = self._places[hosting.slot] if hosting.slot < len(self._places) else None
             if place is not None and place.worker is None and place.hosting == hosting:
                 place.worker = job
@@ -174,10 +174,10 @@ class SlurmLauncher(MendingLauncher[_Place]):
                 job.cancel(check=False)
         self._begin([slot for slot, place in enumerate(self._places) if place.worker is None])
 
-    def _jobs_there(self) -> list[tuple[Any, Hosting]]:
-        """Return the jobs that an earlier process of this run has left, with what they do."""
+    def _existing_jobs(self) -> list[tuple[Any, Hosting]]:
+        """Return the jobs left by an earlier process of this run, with their functions."""
         if self._workers.slurm.cluster == "local" or not self._record.exists():
-            return []  # jobs of this machine end by themselves
+            return []  # jobs on this machine end by themselves
         found = []
         for number, fields in json.loads(self._record.read_text()):
             job = self._submitit.SlurmJob(self._logs, number)
@@ -218,7 +218,7 @@ class SlurmLauncher(MendingLauncher[_Place]):
         write_atomically(self._record, json.dumps(record).encode())
 
     def supervise(self) -> list[Death]:
-        """As of :meth:`MendingLauncher.supervise`, once a second."""
+        """Do as :meth:`MendingLauncher.supervise`, at most once a second."""
         now = time.monotonic()
         if now < self._next_look:
             return []
@@ -239,28 +239,31 @@ class SlurmLauncher(MendingLauncher[_Place]):
         else:
             how = f"its job {job.job_id} ended as {job.state}"
         place.began = 0.0
-        return self._bury(slot, how, last_words(place.hosting.stderr, place.said_before))
+        return self._bury(slot, how, last_stderr_lines(place.hosting.stderr, place.said_before))
 
     def running_for(self, slot: int) -> float:
-        """Return the seconds since the job was seen to run, 0 while it stands in the queue."""
+        """Return the seconds since the job was first seen running, 0 while it is queued."""
         began = self._places[slot].began
         return time.monotonic() - began if began else 0.0
 
     def kill(self, slot: int, reason: str) -> None:
-        """Cancel the job of a worker that hangs; one that SLURM has put back into its queue stays there."""
+        """Cancel the job of a worker that hangs; one that SLURM has requeued stays in the queue."""
         place = self._places[slot]
         if place.worker is None or place.killed_for or place.given_up:
             return
         state = place.worker.get_info(mode="force").get("State", place.worker.state).upper()
         if state in _QUEUED_AGAIN:
-            place.given_up = f"{reason}; SLURM says {state} of its job {place.worker.job_id}, which stays in the queue"
+            place.given_up = (
+                f"{reason}; SLURM reports {state} for its job {place.worker.job_id}, which stays in the "
+                "queue"
+            )
             place.began = 0.0
         else:
             place.killed_for = reason
             place.worker.cancel(check=False)
 
     def waits_for(self) -> str:
-        """Return which jobs stand in the queue."""
+        """Return which jobs are queued."""
         waiting = [
             place.worker.job_id
             for place in self._places
@@ -269,7 +272,7 @@ class SlurmLauncher(MendingLauncher[_Place]):
         if not waiting:
             return ""
         numbers = ", ".join(waiting[:3]) + (", ..." if len(waiting) > 3 else "")
-        return f"waiting for SLURM to begin {len(waiting)} of {len(self._places)} jobs ({numbers})"
+        return f"waiting for SLURM to start {len(waiting)} of {len(self._places)} jobs ({numbers})"
 
     def stop(self, patience: float = 5.0) -> None:
         """Wait for the workers, which have been told to end, and cancel the jobs of those that do not."""

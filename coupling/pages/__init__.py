@@ -1,1 +1,1 @@
-"""Pages about runs for a browser: a report, and a training as it goes."""
+"""Web pages about runs: a report, and a live view of a training."""

@@ -1,4 +1,4 @@
-"""A run's status in the text format that Prometheus reads."""
+"""A run's status in the text format of Prometheus."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,48 +10,51 @@ from prometheus_client.registry import Collector
 __all__ = ["prometheus_text"]
 
 _GAUGES = {
-    "steps_planned": "Environment steps that the run is to do.",
-    "mean_return": "Mean return of the latest episodes, those under way that are longer counted so far.",
-    "mean_length": "Mean length of the same.",
-    "recent_episodes": "How many of these episodes ended.",
-    "recent_under_way": "How many of these episodes are under way.",
-    "recent_age_steps": "Environment steps since the first of those that ended did.",
-    "steps_per_second": "Environment steps per second, lately.",
-    "updates_per_second": "Gradient steps per second, lately.",
-    "round_trips_per_second": "Actions given per second, lately.",
-    "batch_size": "Actions given per inference.",
-    "written": "When the status was written, seconds since 1970.",
+    "steps_planned": "Planned environment steps of the run.",
+    "mean_return": "Mean return of the latest episodes, including unfinished ones that are already longer.",
+    "mean_length": "Mean length of these episodes.",
+    "recent_episodes": "Number of these episodes that are finished.",
+    "recent_under_way": "Number of these episodes that are unfinished.",
+    "recent_age_steps": "Environment steps since the first of the finished ones ended.",
+    "steps_per_second": "Recent environment steps per second.",
+    "updates_per_second": "Recent gradient steps per second.",
+    "round_trips_per_second": "Recent actions sent per second.",
+    "batch_size": "Actions per forward pass of the policy.",
+    "written": "Time when the status was written, in seconds since 1970.",
 }
 _COUNTERS = {
-    "environment_steps": "Environment steps taken in.",
+    "environment_steps": "Environment steps received.",
     "gradient_steps": "Gradient steps done.",
     "episodes": "Episodes completed.",
-    "epoch": "Times that the run was started before.",
-    "restarts": "Workers started again after their death.",
-    "diverged": "Episodes that ended because their simulation blew up.",
+    "epoch": "Number of earlier starts of the run.",
+    "restarts": "Restarts of workers that had died.",
+    "diverged": "Episodes that ended because their simulation diverged.",
     "failed": "Episodes that ended because their environment failed.",
     "unlearnable": "Steps that cannot be learned from.",
-    "repeats": "Messages that came again and were answered as before.",
-    "pauses": "Messages that came again before they were answered.",
-    "stale": "Messages that came after a later one of their session.",
-    "forks": "Messages whose number another message had: two processes spoke for one session.",
-    "recovered": "Last messages of dead workers that their successors brought.",
-    "refused": "Peers that did not get through the handshake.",
-    "strangers": "Messages of sessions that are not known.",
-    "violations": "Frames that broke the protocol.",
-    "unheard": "Later frames of those who had sent such.",
+    "repeats": "Repeated messages that were answered as before.",
+    "pauses": "Messages repeated before they were answered.",
+    "stale": "Messages that arrived after a later one of their session.",
+    "forks": "Messages with the number of a different message: two processes used one session.",
+    "recovered": "Last messages of dead workers, sent by their replacements.",
+    "refused": "Peers whose handshake failed.",
+    "strangers": "Messages of unknown sessions.",
+    "violations": "Frames that violated the protocol.",
+    "unheard": "Ignored frames from peers that had violated the protocol.",
 }
 _OF_WORKERS: dict[str, tuple[type[GaugeMetricFamily] | type[CounterMetricFamily], str]] = {
     "last_sign_of_life_seconds": (
         GaugeMetricFamily,
         "Seconds since the worker's last sign of life.",
     ),
-    "step_seconds": (GaugeMetricFamily, "How long its step in progress has taken."),
+    "step_seconds": (GaugeMetricFamily, "Seconds that its current step has taken so far."),
     "delay_p50_us": (GaugeMetricFamily, "Median microseconds from its STEP to its ACTION."),
-    "delay_p99_us": (GaugeMetricFamily, "99th percentile of the same."),
+    "delay_p99_us": (
+        GaugeMetricFamily,
+        "99th percentile of the microseconds from its STEP to its ACTION.",
+    ),
     "steps": (CounterMetricFamily, "Steps of its process."),
-    "starts": (CounterMetricFamily, "Processes that it has had."),
-    "resends": (CounterMetricFamily, "Messages that its process sent again."),
+    "starts": (CounterMetricFamily, "Processes started for this worker."),
+    "resends": (CounterMetricFamily, "Messages that its process resent."),
     "failures": (CounterMetricFamily, "Environments of its process that failed."),
 }
 
@@ -62,7 +65,7 @@ def prometheus_text(status: dict[str, Any]) -> str:
     Parameters
     ----------
     status
-        As of :func:`coupling.run.log.read_status`.
+        Status as returned by :func:`coupling.run.log.read_status`.
     """
     registry = CollectorRegistry()
     registry.register(_Status(status))
@@ -70,13 +73,13 @@ def prometheus_text(status: dict[str, Any]) -> str:
 
 
 class _Status(Collector):
-    """The families of a status; a number that is not known yet has no sample."""
+    """Collector of the metric families of a status; a number that is not known yet has no sample."""
 
     def __init__(self, status: dict[str, Any]) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families of the run, and of its workers."""
+        """Yield the metric families of the run and of its workers."""
         status = self._status
         up = GaugeMetricFamily("flowsim_up", "Whether the run is running.", labels=["run"])
         up.add_metric([status["run"]], status["state"] == "training")

@@ -1,4 +1,4 @@
-"""Runs on one page of HTML that needs nothing else: curves, evaluations, diagnostics, what differs, films."""
+"""A self-contained HTML report on runs: curves, evaluations, diagnostics, differences, videos."""
 
 import base64
 import io
@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from coupling.files import making_sense_of, read_json, write_atomically
+from coupling.files import read_json, reporting_damage, write_atomically
 from coupling.film.curves import QUANTITIES, Curve, curves_of, draw_curves
 from coupling.origin import flowsim_version
 from coupling.run.agents import is_shipped
@@ -29,7 +29,7 @@ from coupling.settings.config import dump_config
 
 __all__ = ["over_seeds", "write_report"]
 
-LARGEST_FILM = 12 * 2**20  # bytes of a film that is taken into the page
+LARGEST_FILM = 12 * 2**20  # maximum size of a video that is included in the page, bytes
 FILMS = {".mp4": "video/mp4", ".gif": "image/gif", ".webp": "image/webp"}
 DIAGNOSTICS = (
     ("beta", "beta"), ("far_fraction", "far fraction"), ("c_max", "c_max"), ("kl", "D_KL(mu || pi)"),
@@ -37,36 +37,36 @@ DIAGNOSTICS = (
     ("value_loss", "value loss"), ("temperature", "temperature T"), ("epsilon", "epsilon"),
     ("effective_share", "effective share of the memory"),
 )  # fmt: skip
-"""Columns of ``statistics.csv``, and what they are called."""
+"""Columns of ``statistics.csv``, and their titles."""
 
 REMEMBER_FORGET = ("beta", "far_fraction", "c_max")
-"""Columns that say something of runs with remember-and-forget replay alone."""
+"""Columns that are meaningful only for runs with remember-and-forget replay."""
 
 EVALUATED = {"before": "untrained", "drawing": "agent, sampled actions", "after": "agent"}
-"""Parts of ``evaluation.json``."""
+"""Parts of ``evaluation.json``, and their titles."""
 
 Rows = dict[str, list[Any]]
 
 
 def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
-    """Write one self-contained page about runs.
+    """Write a self-contained page about runs.
 
     Parameters
     ----------
     folders
-        The runs, in the order of the page.
+        Folders of the runs, in the order of the page.
     output
-        The file, HTML.
+        Path of the HTML file.
 
     Returns
     -------
     list of str
-        What the page says of films that it has not: one that is too large, or that a run could have.
+        The notes of the page about missing videos: those that are too large, and those that could be rendered.
 
     Raises
     ------
     RunError
-        When a run has no finished episode.
+        If a run has no finished episode.
     """
     films, notes = _films(folders)
     names = [folder.path.name for folder in folders]
@@ -97,7 +97,7 @@ def write_report(folders: Sequence[RunFolder], output: Path) -> list[str]:
 
 
 def _runs(folders: Sequence[RunFolder]) -> Rows:
-    """Return a row for each run: what it is, how far it is, how fast it was, and which code made it."""
+    """Return a row for each run: settings, progress, speed, mean return and length, and commit."""
     rows = []
     for folder in folders:
         config, status = (
@@ -106,13 +106,13 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
         )
         statistics, episodes = statistics_table(folder).read(), episodes_table(folder).read()
         done = status.get("environment_steps", episodes[-1]["environment_steps"] if episodes else 0)
-        with making_sense_of(folder.status):
+        with reporting_damage(folder.status):
             steps = int(float(done))
         seconds = float(statistics[-1]["seconds"]) if statistics else 0.0
         measured = int(float(statistics[-1]["environment_steps"])) if statistics else 0
         last = episodes[-100:]
         starts = folder.starts.read_bytes().splitlines() if folder.starts.exists() else []
-        with making_sense_of(folder.starts):
+        with reporting_damage(folder.starts):
             commit = str(json.loads(starts[-1]).get("commit") or "")[:12] if starts else ""
         rows.append(
             [
@@ -138,9 +138,9 @@ def _runs(folders: Sequence[RunFolder]) -> Rows:
 
 
 def over_seeds(folders: Sequence[RunFolder]) -> Rows:
-    """Return a row for each quantity of runs that differ in their seed alone; none where no two runs do.
+    """Return a row for each quantity of runs that differ only in their seed; none if there are no such runs.
 
-    The quantities are means of each run: over its last hundred training episodes, and over its evaluations.
+    The quantities are mean returns of each run: over its last hundred training episodes, and in its evaluations.
     """
     rows = []
     for members in filter(lambda members: len(members) > 1, seeds_of_each(folders)):
@@ -149,7 +149,7 @@ def over_seeds(folders: Sequence[RunFolder]) -> Rows:
             for name, score in _scores(folder).items():
                 scores.setdefault(name, []).append(score)
         for name, each in scores.items():
-            if len(each) == len(members):  # the others have it not yet
+            if len(each) == len(members):  # not all runs may have been evaluated yet
                 low, high = interval([np.array(each)])
                 rows.append(
                     [
@@ -162,7 +162,7 @@ def over_seeds(folders: Sequence[RunFolder]) -> Rows:
 
 
 def _scores(folder: RunFolder) -> dict[str, float]:
-    """Return mean returns of a run: of its last training episodes, and of its evaluations."""
+    """Return mean returns of a run, over its last training episodes and in its evaluations."""
     scores = {}
     if last := episodes_table(folder).read()[-100:]:
         scores["last 100 training episodes"] = float(
@@ -170,7 +170,7 @@ def _scores(folder: RunFolder) -> dict[str, float]:
         )
     if folder.evaluation.exists():
         found = read_json(folder.evaluation)
-        with making_sense_of(folder.evaluation):
+        with reporting_damage(folder.evaluation):
             scores |= {
                 f"evaluation, {title}": float(found[part]["mean_return"])
                 for part, title in EVALUATED.items()
@@ -180,13 +180,13 @@ def _scores(folder: RunFolder) -> dict[str, float]:
 
 
 def _evaluations(folders: Sequence[RunFolder]) -> Rows:
-    """Return what evaluations found: each run's own, and the baselines beside it."""
+    """Return the results of the evaluations: those of each run, and those of the baselines."""
     rows = list[list[Any]]()
     for folder in folders:
         if not folder.evaluation.exists():
             continue
         found = read_json(folder.evaluation)
-        with making_sense_of(folder.evaluation):
+        with reporting_damage(folder.evaluation):
             evaluated = {title: found[part] for part, title in EVALUATED.items() if part in found}
             for name, found_of in (evaluated | found.get("after", {}).get("baselines", {})).items():
                 rows.append([folder.path.name, name, *result_cells(found_of)])
@@ -194,7 +194,7 @@ def _evaluations(folders: Sequence[RunFolder]) -> Rows:
 
 
 def _task(task: str, curves: Sequence[Curve]) -> dict[str, Any]:
-    """Return what the page shows of the runs of a task: its curves and its learners' own numbers, and their colours."""
+    """Return what the page shows for the runs of a task: learning curves, diagnostics of the learners, and a legend."""
     pictures = [
         (title, _picture(partial(draw_curves, curves=curves, column=column, title=title)))
         for column, title in QUANTITIES
@@ -208,7 +208,7 @@ def _task(task: str, curves: Sequence[Curve]) -> dict[str, Any]:
 
 
 def _diagnostics(curves: Sequence[Curve]) -> list[tuple[str, str]]:
-    """Draw the learners' own numbers against environment steps: the name and the picture of each that there is."""
+    """Plot the available diagnostics of the learners against environment steps; return titles and images."""
     runs = [
         (folder, curve.style, statistics_table(folder).read())
         for curve in curves
@@ -236,12 +236,12 @@ def _draw(axes: Axes, title: str, lines: Sequence[tuple[list[float], list[float]
 
 
 def _remembers(folder: RunFolder) -> bool:
-    """Say whether the learner of a run has far-policy steps that it forgets or penalises."""
+    """Return whether the learner of a run uses remember-and-forget replay."""
     return getattr(folder.config().agent, "replay", "none") != "none"
 
 
 def _differences(folders: Sequence[RunFolder]) -> Rows:
-    """Return the settings that are not the same in all runs."""
+    """Return the settings that differ between the runs."""
     settings = [flatten(folder.config().model_dump(mode="json")) for folder in folders]
     keys = [
         key for key in dict.fromkeys(key for each in settings for key in each) if key != "run.name"
@@ -252,7 +252,7 @@ def _differences(folders: Sequence[RunFolder]) -> Rows:
 
 
 def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str]]:
-    """Return the films that lie in the run folders, and a word about those that are too large or not there."""
+    """Return the videos in the run folders, and notes about those that are too large or missing."""
     films, notes = [], []
     for folder in folders:
         found = sorted(file for file in folder.path.iterdir() if file.suffix in FILMS)
@@ -260,13 +260,15 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
         if not found and folder.draws_itself() and not is_shipped(folder):
             command = shlex.join(["flowsim", "render", str(path), "-o", str(path / "film.mp4")])
             notes.append(f"No film in {path}: {command}")
-        # a film is rendered as MP4 with a GIF beside it: one of them is enough
+        # a video is rendered as MP4 and GIF: one of them is enough
         for file in (
             file for file in found if file.suffix == ".mp4" or file.with_suffix(".mp4") not in found
         ):
             name = f"{folder.path.name}/{file.name}"
             if file.stat().st_size > LARGEST_FILM:
-                notes.append(f"{name} is left out: it has {file.stat().st_size / 2**20:.0f} MB.")
+                notes.append(
+                    f"{name} is left out because of its size: {file.stat().st_size / 2**20:.0f} MB."
+                )
                 continue
             kind = FILMS[file.suffix]
             data = base64.b64encode(file.read_bytes()).decode()
@@ -275,7 +277,7 @@ def _films(folders: Sequence[RunFolder]) -> tuple[list[dict[str, str]], list[str
 
 
 def _picture(draw: Callable[[Axes], None]) -> str:
-    """Return a small picture, as it can stand in the page."""
+    """Return a small image as a data URL."""
     figure, file = Figure(figsize=(4.2, 3.0), layout="constrained"), io.BytesIO()
     draw(figure.add_subplot())
     figure.savefig(file, format="svg")

@@ -1,9 +1,9 @@
-"""A page of this machine that follows a training: curves, workers, and a flow as it is simulated.
+"""A local web page that follows a training: curves, workers, and a live image of a flow.
 
-The page is served to this machine alone (127.0.0.1), below an address that cannot be guessed, and only to requests
-whose Host is this very address, so that neither other users nor pages of other sites get in. Nothing can be written
-through it. What it shows is read from the run's folder; the flow is the one that worker 0 shows while the page asks for
-it (:mod:`coupling.worker.window`).
+The page is served only on this machine (127.0.0.1), at an address that cannot be guessed, and only to requests whose
+Host header is this address, so that neither other users nor pages of other sites have access. It is read-only. Its
+content is read from the run's folder; the flow is that of worker 0, which writes images while the page requests them
+(:mod:`coupling.worker.window`).
 """
 
 import contextlib
@@ -41,15 +41,15 @@ CURVES = {
     "episodes": ("return", "length"),
     "statistics": ("steps_per_second", "beta", "far_fraction", "kl", "policy_std", "value_loss"),
 }
-"""What is drawn against environment steps, where the tables have it."""
+"""Columns that are plotted against environment steps, if the tables have them."""
 
-_POINTS = 300  # of a curve, at most
+_POINTS = 300  # maximum number of points of a curve
 _WIDTH = 640
-_OLD = 10.0  # seconds after which a picture is said to be old
+_OLD = 10.0  # seconds after which an image is labelled as old
 
 
 class _Tail:
-    """A table that grows: what was read once is not read again."""
+    """A growing CSV table, of which only new rows are read."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file, self._read = path, (0, 0), 0
@@ -57,7 +57,7 @@ class _Tail:
         self.rows: list[list[str]] = []
 
     def update(self) -> None:
-        """Read what is new; all of it where the file was written again."""
+        """Read the new rows, or the whole file if it was replaced."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
@@ -80,7 +80,7 @@ class _Tail:
                 self.rows.append(row)
 
     def curves(self, names: tuple[str, ...]) -> dict[str, list[list[float]]]:
-        """Return steps and values of columns, where they are there, averaged to so many points as can be told apart."""
+        """Return steps and values of the columns that exist, averaged to at most ``_POINTS`` points."""
         if not self.rows or "environment_steps" not in self._header:
             return {}
         found = {}
@@ -97,7 +97,7 @@ class _Tail:
 
 
 def _numbers(words: Iterable[str]) -> np.ndarray:
-    """Return a column as numbers; what is damaged is none, and is not drawn."""
+    """Convert a column to numbers; invalid entries become NaN and are not plotted."""
 
     def number(word: str) -> float:
         try:
@@ -109,12 +109,12 @@ def _numbers(words: Iterable[str]) -> np.ndarray:
 
 
 class Watch:
-    """What the page of a run is made of.
+    """Content of the page of a run.
 
     Parameters
     ----------
     folder
-        The run.
+        Folder of the run.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -123,7 +123,7 @@ class Watch:
         self._lock = threading.Lock()
 
     def page(self, nonce: str) -> bytes:
-        """Return the page; its own script and style carry this number, and no others are run."""
+        """Return the HTML page; only scripts and styles with this nonce are allowed."""
         template = resources.files("coupling.pages").joinpath("watch.html").read_text("utf-8")
         environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
         return (
@@ -133,7 +133,7 @@ class Watch:
         )
 
     def state(self) -> bytes:
-        """Return status and curves as JSON; without a status the training has not begun."""
+        """Return status and curves as JSON; without a status file, the state says that the training has not begun."""
         with self._lock:
             for table in self._tables.values():
                 table.update()
@@ -147,8 +147,8 @@ class Watch:
         return json.dumps({"status": status, "curves": curves}).encode()
 
     def flow(self) -> bytes | None:
-        """Return a picture of the flow, JPEG, and ask the run to go on showing it; None while there is none."""
-        # somebody else's run: what is there can be seen all the same
+        """Return an image of the flow as JPEG and request the next one from the run; None if there is no image."""
+        # the request fails in the run of another user, but an existing image can still be shown
         with contextlib.suppress(OSError):
             os.close(private_opener(str(self._folder.watch), os.O_CREAT | os.O_WRONLY))
             os.utime(self._folder.watch)
@@ -166,32 +166,32 @@ class Watch:
         return file.getvalue()
 
     def forget(self) -> None:
-        """Ask the run for no more pictures."""
+        """Stop requesting images from the run."""
         with contextlib.suppress(OSError):
             self._folder.watch.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def serve(folder: RunFolder, port: int = 0) -> Iterator[str]:
-    """Serve the page of a run on this machine, as long as the context lasts; yields its address.
+    """Serve the page of a run on this machine while the context is active; yield its address.
 
     Parameters
     ----------
     folder
-        The run.
+        Folder of the run.
     port
-        On 127.0.0.1; any free one unless given.
+        Port on 127.0.0.1; any free one by default.
 
     Raises
     ------
     ConfigError
-        When the port cannot be had.
+        If the port cannot be opened.
     """
     watch, token = Watch(folder), secrets.token_urlsafe(24)
     try:
         server = ThreadingHTTPServer((LOOPBACK, port), _handler(watch, token))
     except OSError as error:
-        raise ConfigError(f"--port {port} cannot be had: {describe_os_error(error)}") from error
+        raise ConfigError(f"--port {port} cannot be opened: {describe_os_error(error)}") from error
     server.daemon_threads = True
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
@@ -205,7 +205,7 @@ def serve(folder: RunFolder, port: int = 0) -> Iterator[str]:
 
 
 def _handler(watch: Watch, token: str) -> type[BaseHTTPRequestHandler]:
-    """Return the class that answers requests; it knows nothing but how to read."""
+    """Return the request handler class, which supports GET only."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version, timeout = "HTTP/1.1", 30.0
@@ -230,7 +230,7 @@ def _handler(watch: Watch, token: str) -> type[BaseHTTPRequestHandler]:
                 self._answer(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
 
         def _refusal(self) -> bool:
-            """Tell whether a name that leads here, or a page of another site, stands behind the request."""
+            """Return whether to refuse the request: another Host (DNS rebinding), or a page of another site."""
             port = self.connection.getsockname()[1]
             hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
             foreign = self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
@@ -251,6 +251,6 @@ def _handler(watch: Watch, token: str) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing: a page asks some times a second, and the address is not for logs."""
+            """Log nothing: the page sends several requests per second, and the address must not appear in logs."""
 
     return Handler

@@ -1,1 +1,1 @@
-"""A run: its folder, its training from beginning to end, its evaluation, and how it shows itself."""
+"""A run: its folder, training, evaluation and progress display."""

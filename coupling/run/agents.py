@@ -1,4 +1,4 @@
-"""Trained agents as folders: the shipped ones, and those of runs; light, so that `flowsim agents` starts at once."""
+"""Folders of trained agents, shipped or of runs; no heavy imports, so that `flowsim agents` starts at once."""
 
 import json
 from importlib import resources
@@ -15,12 +15,12 @@ SHIPPED = Path(str(resources.files("coupling"))) / "agents"
 
 
 def find_agent(path: Path) -> RunFolder:
-    """Return the folder of a run or, where there is none, of the shipped agent with this name.
+    """Return the folder of a run or, if there is none, of the shipped agent with this name.
 
     Raises
     ------
     ConfigError
-        When there is neither.
+        If there is neither.
     """
     shipped = RunFolder(SHIPPED / path)
     if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
@@ -29,12 +29,12 @@ def find_agent(path: Path) -> RunFolder:
 
 
 def is_shipped(folder: RunFolder) -> bool:
-    """Tell whether a folder is that of an agent that comes with the package."""
+    """Return whether a folder is that of a shipped agent."""
     return folder.path.parent == SHIPPED
 
 
 def describe_agents(root: Path = SHIPPED) -> list[dict[str, Any]]:
-    """Return a row for each shipped agent: name, task, learner, steps, and how its own evaluation ended."""
+    """Return a row for each shipped agent: name, task, learner, steps and the result of its own evaluation."""
     rows = []
     for config in sorted(root.glob("*/config.yaml")):
         settings, folder = read_yaml(config), RunFolder(config.parent)

@@ -1,8 +1,8 @@
-"""Several seeds of one training: which runs are such, their interquartile mean, and how sure it is.
+"""Several seeds of one training: finding such runs, their interquartile mean, and its confidence interval.
 
-The interquartile mean leaves out the lowest and the highest quarter, so one seed that failed, or one that was lucky,
-does not decide; its interval is that of the stratified bootstrap (Agarwal et al. 2021, "Deep Reinforcement Learning at
-the Edge of the Statistical Precipice").
+The interquartile mean leaves out the lowest and the highest quarter, so that one failed or one lucky seed does not
+decide; its interval is from the stratified bootstrap (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of
+the Statistical Precipice").
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _DRAWS = 2000
 
 
 def interquartile_mean(scores: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Mean without the lowest and the highest quarter; with fewer than four scores that is the mean."""
+    """Return the mean without the lowest and the highest quarter; with fewer than four scores, the mean."""
     return trim_mean(scores, 0.25, axis=axis)
 
 
@@ -28,12 +28,12 @@ def interval(strata: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     strata
-        Per task the scores of its seeds, at least two, shape (seeds, ...); seeds are drawn again within each task.
+        For each task the scores of its seeds, at least two, shape (seeds, ...); seeds are resampled within each task.
 
     Returns
     -------
     (np.ndarray, np.ndarray)
-        Lower and upper end, shape (...). The same samples are drawn every time.
+        Lower and upper end, shape (...). The resampling is the same at every call.
     """
 
     def statistic(*drawn: np.ndarray, axis: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def interval(strata: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def seeds_of_each(folders: Sequence[RunFolder]) -> list[list[RunFolder]]:
-    """Sort runs into those that differ in nothing but their seed, their name and where and how fast they ran."""
+    """Group runs that differ only in their seed, their name, and where and how fast they ran."""
     groups: dict[str, list[RunFolder]] = {}
     for folder in folders:
         config = folder.config()
@@ -71,7 +71,7 @@ def seeds_of_each(folders: Sequence[RunFolder]) -> list[list[RunFolder]]:
 
 
 def name_of(members: Sequence[RunFolder]) -> str:
-    """Return the name of a group of runs: that of a single one, or what the first is called but for its seed."""
+    """Return the name of a group of runs: that of a single run, or that of the first run without its seed."""
     first = members[0].path.name
     if len(members) == 1:
         return first

@@ -1,4 +1,4 @@
-"""Curves and hyperparameters for TensorBoard, by its own writer: that of torch would bring torch into every run."""
+"""Curves and hyperparameters for TensorBoard, with its own writer: that of torch would import torch in every run."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ _hook = threading.excepthook
 
 
 def _on_failed_thread(failure: threading.ExceptHookArgs) -> None:
-    """Print what ended a thread, unless it is TensorBoard's writer: whoever adds the next number is told that."""
+    """Print the exception that ended a thread, except TensorBoard's writer: the next :meth:`Board.add` raises it."""
     if type(failure.thread).__module__ != EventFileWriter.__module__:
         _hook(failure)
 
@@ -39,14 +39,14 @@ threading.excepthook = _on_failed_thread
 
 
 class Board:
-    """Writes numbers that TensorBoard shows as curves.
+    """Writer of the numbers that TensorBoard shows as curves.
 
     Parameters
     ----------
     folder
-        Where its files are.
+        Folder of its files.
     purge_step
-        Step from which on a resumed run writes again; TensorBoard then forgets what it had read beyond it.
+        Step from which a resumed run writes again; TensorBoard then discards what it had read beyond it.
     """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
@@ -61,7 +61,7 @@ class Board:
         self._writer.add_event(Event(wall_time=time.time(), step=step, summary=summary))
 
     def begin(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
-        """Tell the page HPARAMS the settings of the run, and the curves whose last points are its results."""
+        """Write for the page HPARAMS the settings of the run, and the curves whose last points are its results."""
         start = SessionStartInfo(start_time_secs=time.time())
         for name, value in settings.items():
             if isinstance(value, bool):
@@ -78,7 +78,7 @@ class Board:
         self._tell(metadata.SESSION_START_INFO_TAG, session_start_info=start)
 
     def end(self, *, finished: bool) -> None:
-        """Tell the page HPARAMS that the run is over, and how."""
+        """Write for the page HPARAMS that the run is over, and whether it finished."""
         status = Status.STATUS_SUCCESS if finished else Status.STATUS_FAILURE
         info = SessionEndInfo(status=status, end_time_secs=time.time())
         self._tell(metadata.SESSION_END_INFO_TAG, session_end_info=info)
@@ -92,5 +92,5 @@ class Board:
         self._writer.add_event(Event(wall_time=time.time(), summary=Summary(value=[value])))
 
     def close(self) -> None:
-        """Write out what is still held."""
+        """Write the buffered data and close the files."""
         self._writer.close()

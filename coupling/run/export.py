@@ -1,4 +1,4 @@
-"""What `flowsim export` writes: a policy as an ONNX file, or the folder of an agent."""
+"""Implementation of `flowsim export`: a policy as an ONNX file, or as the folder of an agent."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def export(run: RunFolder, output: Path) -> str:
     Parameters
     ----------
     run
-        Its folder.
+        Folder of the run or agent.
     output
         A file that ends in ``.onnx``, or a new folder.
 
@@ -34,7 +34,7 @@ def export(run: RunFolder, output: Path) -> str:
     ConfigError
         For a path that nothing can be written to, or a folder that is not empty.
     RunError
-        When the run has no checkpoint that can be used, or the ONNX file does not act as the policy does.
+        If the run has no usable checkpoint, or the ONNX file does not act as the policy does.
     """
     if output.suffix == ".onnx":
         refuse_unwritable("--output", output)
@@ -45,13 +45,11 @@ def export(run: RunFolder, output: Path) -> str:
         )
     refuse_unwritable("--output", output, is_folder=True)
     write_agent(run, output)
-    return (
-        f"{output} is the folder of the agent: flowsim evaluate and flowsim render take the folder"
-    )
+    return f"the agent is in the folder {output}; pass it to flowsim evaluate or flowsim render"
 
 
 def _export_onnx(run: RunFolder, output: Path) -> str:
-    """Write an ONNX file and evaluate it beside the policy."""
+    """Write an ONNX file and compare its actions with those of the policy."""
     from rl_agent.saving.onnx_export import export_onnx, largest_difference
 
     policy, config = load_policy(run), run.config()
@@ -61,7 +59,7 @@ def _export_onnx(run: RunFolder, output: Path) -> str:
     difference = largest_difference(policy, output)
     if difference > TOLERANCE:
         raise RunError(
-            f"{output} does not act as the policy does: its actions differ by {difference:.2g} of their range"
+            f"{output} differs from the policy: its actions differ by {difference:.2g} of their range"
         )
     rows = ", ".join(map(str, ("n", *policy.sizes.agents_axis)))
     shape = f"observation ({rows}, {policy.sizes.seen})"

@@ -1,6 +1,6 @@
 """Evaluation of a task outside Python: its programs connect to the service of a run, whose policy only acts.
 
-It is in this room because it serves a run's folder; the episodes and their returns are in
+This module is in :mod:`coupling.run` because it serves a run's folder; the episodes and their returns are in
 :mod:`coupling.evaluation.acting`.
 """
 
@@ -30,7 +30,7 @@ from rl_agent.rollout.seeds import Purpose, episode_seed
 __all__ = ["evaluate_external"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
-_FAREWELL = 12.0  # seconds: a program that has lost its learner asks again within ten
+_FAREWELL = 12.0  # seconds: a program that has lost its learner reconnects within ten
 _NO_LIMIT = 2**62
 
 
@@ -46,39 +46,40 @@ def evaluate_external(
 ) -> dict[str, Any]:
     """Let programs connect, act for them, and evaluate as :func:`coupling.evaluation.evaluate.evaluate_with_baselines`.
 
-    The connection file is the run's, so the run must not be training meanwhile.
+    The connection file is that of the run, so the run must not be training at the same time.
 
     Parameters
     ----------
     folder
-        Of the run.
+        Folder of the run.
     config
-        Its settings, with the options of the task that is evaluated.
+        Settings of the run, with the options of the evaluated task.
     screen
-        Where to show how it goes.
+        Display of the progress.
     episodes
-        Of each controller.
+        Number of episodes of each controller.
     deterministic
         Whether the policy acts with its mean.
     seed
-        Of the episodes' initial conditions: environment i begins with the seed ``episode_seed(EVALUATION, seed, i)``.
+        Seed of the initial conditions: environment i starts with the seed ``episode_seed(EVALUATION, seed, i)``.
     max_actions
-        Most actions of an episode. None: ``env_options.episode_steps``, and as of
-        :class:`coupling.evaluation.pool.EvaluationPool` without it.
+        Maximum length of an episode in actions. None: ``env_options.episode_steps``, or without it the default of
+        :class:`coupling.evaluation.pool.EvaluationPool`.
 
     Raises
     ------
     ConfigError
         For fewer episodes than there are environments.
     RunError
-        When no program connects in time, those that do fail again and again, or an episode is longer than allowed:
-        nobody but its program can end it.
+        If no program connects in time, the programs fail repeatedly, or an episode is longer than allowed, since only
+        its program can end it.
     """
     workers = config.workers.model_copy(update={"launcher": "none"})
     layout, task = workers.agents_of_each(), describe_task(config.env, config.env_options)
     if episodes < sum(layout):
         raise ConfigError(
-            f"--episodes {episodes}: the run's programs have {sum(layout)} environments, and each plays one at least"
+            f"--episodes {episodes}: the run's programs have {sum(layout)} environments, and each plays at least one "
+            "episode"
         )
     acting = Acting(
         load_policy(folder), sum(layout), episodes, deterministic=deterministic, seed=seed
@@ -104,8 +105,8 @@ def evaluate_external(
         launcher = ManualLauncher(folder.connection, layout, external=True)
         supervisor = Supervisor(server, launcher, workers, screen.say)
         screen.say(
-            f"each environment begins with a held-out seed (evaluation seed {seed}); its later episodes are up to "
-            "its program"
+            f"the first episode of each environment has a held-out seed (evaluation seed {seed}); its program chooses "
+            "the later ones"
         )
         bound = max_actions or task.episode_steps or MOST_ACTIONS
         _play(server, supervisor, acting, screen, len(CONTROLLERS) * episodes, bound)
@@ -127,7 +128,7 @@ def _play(
         server.turn()
         if acting.longest > bound:
             raise RunError(
-                f"an episode takes more than {bound} actions, the bound of an evaluation (--max-actions), and only its "
+                f"an episode is longer than {bound} actions, the limit of an evaluation (--max-actions), and only its "
                 "program can end it"
             )
         if time.monotonic() >= supervise:

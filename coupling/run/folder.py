@@ -1,4 +1,4 @@
-"""The folder of a run: what lies where, who may write in it, and how it is begun and found again."""
+"""The folder of a run: its layout, permissions and lock, and how it is created and found."""
 
 import contextlib
 import fcntl
@@ -54,17 +54,17 @@ class RunFolder:
 
     @property
     def resume_line(self) -> str:
-        """The command that goes on with the run, as a shell takes it."""
+        """Command that resumes the run, quoted for a shell."""
         return shlex.join(["flowsim", "resume", str(self.path)])
 
     @classmethod
     def choose(cls, config: RunConfig, preset: str) -> "RunFolder":
-        """Return the folder that a new run will have: the one named, or the first free ``PRESET-N``.
+        """Return the folder of a new run: the one named in ``config``, or the first free ``PRESET-N``.
 
         Raises
         ------
         ConfigError
-            When the named one exists.
+            If the named folder exists.
         """
         runs = Path(config.run.folder)
         if config.run.name is not None:
@@ -81,23 +81,25 @@ class RunFolder:
 
     @classmethod
     def find(cls, path: Path, also: Iterable[str] = ()) -> "RunFolder":
-        """Return an existing run's folder.
+        """Return the folder of an existing run.
 
         Parameters
         ----------
         path
             The folder.
         also
-            Names that may be meant where it is not there.
+            Names to suggest if it does not exist.
 
         Raises
         ------
         ConfigError
-            When there is none.
+            If there is none.
         """
         folder = cls(path)
         if not folder.config_file.is_file():
-            what = "is no run folder (it has no config.yaml)" if path.is_dir() else "does not exist"
+            what = (
+                "is not a run folder (it has no config.yaml)" if path.is_dir() else "does not exist"
+            )
             if folder.checkpoint.is_file():
                 what = "has a policy but no config.yaml, which names its task"
             near = [
@@ -112,14 +114,14 @@ class RunFolder:
         return folder
 
     def create(self, config: RunConfig, first_files: Callable[[], None]) -> None:
-        """Make the folder, its owner's alone, with its configuration and first checkpoint, or leave nothing behind.
+        """Create the private folder with its configuration and first checkpoint, or leave nothing behind.
 
         Parameters
         ----------
         config
             The resolved configuration.
         first_files
-            Writes what else belongs into a folder that can be resumed.
+            Writes the other files that a resumable folder needs.
         """
         make_folders(self.path.parent)
         self.path.mkdir(mode=0o700)
@@ -134,14 +136,14 @@ class RunFolder:
 
     @classmethod
     def find_own(cls, path: Path) -> "RunFolder":
-        """Return the folder of a run to go on with: nobody else can have put anything there.
+        """Return the folder of a run to continue, to which no other user can have written.
 
         Raises
         ------
         ConfigError
-            When there is none.
+            If there is none.
         RunError
-            When others own something in it, or could write to it.
+            If others own something in it, or could write to it.
         """
         folder = cls.find(path)
         refuse_foreign(folder.path)
@@ -158,20 +160,20 @@ class RunFolder:
         Raises
         ------
         RunError
-            When it is not what was written.
+            If its checksum does not match.
         ConfigError
-            When it is none.
+            If it is not a valid configuration.
         """
         self.config_text()
         return load_config(str(self.config_file), imports=False)
 
     def config_text(self) -> bytes:
-        """Read what stands below the checksum of the configuration, if it has one.
+        """Read the text of the configuration, below its checksum if it has one.
 
         Raises
         ------
         RunError
-            When it is not what was written.
+            If the checksum does not match.
         """
         content = self.config_file.read_bytes()
         first, _, rest = content.partition(b"\n")
@@ -179,18 +181,18 @@ class RunFolder:
             return content
         if first + b"\n" != _SEAL % zlib.crc32(rest):
             raise RunError(
-                f"{self.config_file} is not what flowsim wrote: it is damaged, or was changed by hand; "
-                "if you changed it, remove its first line"
+                f"{self.config_file} differs from what flowsim wrote: it is damaged or was edited by hand; if you "
+                "edited it, remove its first line"
             )
         return rest
 
     def lock(self) -> None:
-        """Make sure that no other process trains in this folder; the system frees the lock of a dead one.
+        """Lock the folder against training by another process; the system frees the lock of a dead process.
 
         Raises
         ------
         RunError
-            When another process holds it.
+            If another process holds the lock.
         """
         lock = os.fdopen(private_opener(str(self.path / ".lock"), os.O_RDWR | os.O_CREAT), "r+")
         try:
@@ -203,27 +205,27 @@ class RunFolder:
         self._lock = lock
 
     def unlock(self) -> None:
-        """Let another process train in this folder."""
+        """Release the lock of the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def note_start(self, environment_steps: int, *, draws_itself: bool, launcher: str) -> int:
-        """Append what is started, with which versions, to ``starts.jsonl``.
+        """Append a record of this start, with versions, to ``starts.jsonl``.
 
         Parameters
         ----------
         environment_steps
-            Those of the learner so far.
+            Environment steps of the learner so far.
         draws_itself
             Whether the environment can be filmed.
         launcher
-            Who starts the workers.
+            Name of the launcher.
 
         Returns
         -------
         int
-            How often the run had been started before.
+            Number of earlier starts of the run.
         """
         before = self.starts.read_bytes() if self.starts.exists() else b""
         epoch = len(before.splitlines())
@@ -242,11 +244,11 @@ class RunFolder:
         return epoch
 
     def draws_itself(self) -> bool:
-        """Tell whether the run's environment can be filmed, as its last start noted; nothing of it is imported."""
+        """Return whether the run's environment can be filmed, as noted at its last start; nothing of it is imported."""
         return self._last_start().get("draws_itself") is True
 
     def launcher_before(self) -> str:
-        """Return who started the workers of the last start, as that noted; nothing where it is not known."""
+        """Return the launcher noted at the last start, or an empty string if unknown."""
         return str(self._last_start().get("launcher", ""))
 
     def _last_start(self) -> dict[str, Any]:
@@ -257,7 +259,7 @@ class RunFolder:
 
 
 def statistics_table(folder: RunFolder) -> Table:
-    """Return the table of the learner's numbers."""
+    """Return the table of the learner's statistics."""
     return Table(folder.statistics, "environment_steps", "seconds")
 
 

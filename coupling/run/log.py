@@ -1,4 +1,4 @@
-"""What a run writes down while it trains: two tables, TensorBoard and the status that others look at."""
+"""Records of a run during training: two tables, TensorBoard data and the status."""
 
 import errno
 import functools
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupling.files import Table, making_sense_of, read_json, write_atomically
+from coupling.files import Table, read_json, reporting_damage, write_atomically
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.recent import Ended, RecentEpisodes
 
@@ -35,12 +35,12 @@ __all__ = [
 STATISTICS_EVERY = 1000  # environment steps
 FINAL_STATES = ("finished", "stopped", "failed")
 EVALUATED = ("mean_return", "mean_length", "survival")
-"""Numbers of an evaluation that are drawn as curves."""
+"""Numbers of an evaluation that TensorBoard shows as curves."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Speed over the last seconds, per second."""
+    """Rates over the last seconds, per second."""
 
     environment_steps: float
     gradient_steps: float
@@ -48,13 +48,13 @@ class Rates:
 
 
 class Speedometer:
-    """Rates of the counters over a sliding window of some ten seconds."""
+    """Rates of the counters over a sliding window of about ten seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int, int, int]] = deque(maxlen=12)
 
     def rates(self, environment_steps: int, gradient_steps: int, round_trips: int) -> Rates:
-        """Note the counters and return their rates since the oldest note."""
+        """Record the counters and return their rates since the oldest record."""
         now = (time.monotonic(), environment_steps, gradient_steps, round_trips)
         self._samples.append(now)
         seconds, *counts = np.subtract(now, self._samples[0])
@@ -62,25 +62,25 @@ class Speedometer:
 
 
 class RunLog:
-    """Tables and TensorBoard of a run; a resumed run takes back what is newer than its checkpoint.
+    """Tables and TensorBoard data of a run; a resumed run removes what is newer than its checkpoint.
 
     Parameters
     ----------
     folder
-        Where to write.
+        Folder of the run.
     environment_steps, episodes
-        Steps and episodes of the checkpoint that the run begins from; rows beyond them are dropped.
+        Steps and episodes of the checkpoint from which the run continues; rows beyond them are dropped.
     steps_planned
         Steps of the whole run.
     say
-        Told of rows that are damaged; a copy of the file keeps them.
+        Called with a message about damaged rows, which are kept in a copy of the file.
 
     Attributes
     ----------
     recent
         The latest episodes.
     episode_count
-        Episodes that ended so far.
+        Number of episodes that have ended so far.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class RunLog:
         self.episode_count = len(rows)
 
     def due(self, environment_steps: int) -> bool:
-        """Tell whether it is time for a row of statistics."""
+        """Return whether a row of statistics is due."""
         return environment_steps >= self._next
 
     def statistics(self, numbers: dict[str, float]) -> None:
-        """Write one row of statistics, which holds ``environment_steps``."""
+        """Write one row of statistics; ``numbers`` contains ``environment_steps``."""
         environment_steps = int(numbers["environment_steps"])
         self._next = STATISTICS_EVERY * (environment_steps // STATISTICS_EVERY + 1)
         seconds = self._seconds_before + time.monotonic() - self._began
@@ -127,15 +127,15 @@ class RunLog:
             numbers = numbers | {"episodes/return": returns, "episodes/length": lengths}
             self._ended = []
         for name, value in numbers.items():
-            if not np.isnan(value):  # means over nothing
+            if not np.isnan(value):  # NaN: mean of an empty set
                 self._board.add(name, value, environment_steps)
 
     @functools.cached_property
     def _board(self) -> "Board":
-        # imported with the first row: the start of a run shall not wait for it
+        # imported with the first row, so that the start of a run does not wait for it
         from coupling.run.board import Board
 
-        # TensorBoard would make it, and with it a run folder that is gone, for everybody to read
+        # TensorBoard would create it, and with it a deleted run folder, readable by everybody
         if not self._folder.tensorboard.is_dir():
             raise FileNotFoundError(
                 errno.ENOENT, os.strerror(errno.ENOENT), str(self._folder.tensorboard)
@@ -146,7 +146,7 @@ class RunLog:
         return board
 
     def episodes(self, rows: list[dict[str, Any]]) -> None:
-        """Write one row an episode."""
+        """Write one row per episode."""
         if rows:
             self._episodes.append(rows)
             self._note(rows)
@@ -159,14 +159,14 @@ class RunLog:
             self.recent.add(Ended(step, float(row["return"]), length))
 
     def close(self, *, finished: bool) -> None:
-        """Write out what TensorBoard still holds, and whether the training came to its end."""
+        """Write TensorBoard's buffered data, and whether the training finished."""
         if "_board" in vars(self):
             self._board.end(finished=finished)
             self._board.close()
 
 
 def log_evaluation(folder: RunFolder, evaluation: dict[str, Any], environment_steps: int) -> None:
-    """Let TensorBoard show an evaluation of the policy after so many steps, and those of the baselines."""
+    """Write an evaluation of the policy at ``environment_steps``, and those of the baselines, for TensorBoard."""
     from coupling.run.board import Board
 
     folder.tensorboard.mkdir(mode=0o700, exist_ok=True)
@@ -181,7 +181,7 @@ def log_evaluation(folder: RunFolder, evaluation: dict[str, Any], environment_st
 
 
 def flatten(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return nested settings by their dotted names."""
+    """Return nested settings as a flat dict of dotted names."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         inner = flatten(value, f"{before}{key}.") if isinstance(value, dict) else None
@@ -190,7 +190,7 @@ def flatten(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _sound_rows(table: Table, say: Callable[[str], object]) -> list[dict[str, str]]:
-    """Return the rows that are not damaged; the file is copied before others are left out."""
+    """Return the rows that are not damaged; the file is copied before damaged rows are left out."""
     damaged: list[int] = []
     rows = table.read(damaged)
     if damaged:
@@ -203,7 +203,7 @@ def _sound_rows(table: Table, say: Callable[[str], object]) -> list[dict[str, st
 
 
 def write_status(path: Path, status: dict[str, Any]) -> str:
-    """Write the status so that a reader sees the old or the new one, never a mixture; return the JSON text."""
+    """Write the status atomically and return its JSON text."""
     text = json.dumps(
         status | {"written": time.time(), "pid": os.getpid(), "host": socket.gethostname()}
     )
@@ -212,15 +212,15 @@ def write_status(path: Path, status: dict[str, Any]) -> str:
 
 
 def read_status(path: Path) -> dict[str, Any]:
-    """Read a run's status, with its age in seconds; one whose process is gone without having said so is ``died``.
+    """Read a run's status, with its age in seconds; the state is ``died`` if the process is gone without an end state.
 
     Raises
     ------
     RunError
-        When the file is damaged.
+        If the file is damaged.
     """
     status = read_json(path)
-    with making_sense_of(path):
+    with reporting_damage(path):
         running = is_running(status)
         if status["state"] not in FINAL_STATES and not running:
             status["state"] = "died"
@@ -228,7 +228,7 @@ def read_status(path: Path) -> dict[str, Any]:
 
 
 def is_running(status: dict[str, Any]) -> bool:
-    """Tell whether the process of a status is there, as far as that is known; it may evaluate when its run is over."""
+    """Return whether the process of a status runs, as far as is known; it may still evaluate after the training."""
     is_here = status.get("host", socket.gethostname()) == socket.gethostname()
     if not is_here:
         return status["state"] not in FINAL_STATES
@@ -240,6 +240,6 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's, so it is there
+    except PermissionError:  # another user's process, so it exists
         pass
     return True

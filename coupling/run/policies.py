@@ -1,4 +1,4 @@
-"""Trained policies of run folders: alone, as controllers, and as the folder of an agent."""
+"""Trained policies of run folders: loaded alone or as controllers, and written as the folder of an agent."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ def load_policy(folder: RunFolder) -> Policy:
     Raises
     ------
     RunError
-        When the checkpoint is missing, cut off or damaged.
+        If the checkpoint is missing, truncated or damaged.
     """
     return read_policy(folder.checkpoint)
 
 
 def read_policy(file: Path) -> Policy:
-    """Read a policy from a file; errors of :func:`load_policy`."""
+    """Read a policy from a file; raises as :func:`load_policy`."""
     try:
         return Policy.load(file)
     except (OSError, CheckpointError) as error:
@@ -39,7 +39,7 @@ def read_policy(file: Path) -> Policy:
 
 
 def describe_unusable(file: Path, error: OSError | CheckpointError) -> str:
-    """Give the sentence for a checkpoint that cannot be read, or from which nothing can be made."""
+    """Return the message for a checkpoint that cannot be read or used."""
     if isinstance(error, OSError):
         missing = isinstance(error, FileNotFoundError)
         reason = "it is not there" if missing else error.strerror or str(error)
@@ -50,17 +50,17 @@ def describe_unusable(file: Path, error: OSError | CheckpointError) -> str:
 
 
 def load_controller(folder: RunFolder, *, deterministic: bool, seed: int) -> PolicyController:
-    """Load the policy of a run's last checkpoint as a controller; errors of :func:`load_policy`."""
+    """Load the policy of a run's last checkpoint as a controller; raises as :func:`load_policy`."""
     return PolicyController(load_policy(folder), deterministic=deterministic, seed=seed)
 
 
 def refuse_policy_alone(folder: RunFolder) -> None:
-    """Refuse a folder whose checkpoint a learner cannot continue from; one that cannot be read is refused later.
+    """Raise an error if a checkpoint holds only a policy, from which no learner can continue; ignore unreadable files.
 
     Raises
     ------
     ConfigError
-        When it was written by ``flowsim export`` or :meth:`rl_agent.Policy.save`.
+        If it was written by ``flowsim export`` or :meth:`rl_agent.Policy.save`.
     """
     try:
         _, meta = read_checkpoint(folder.checkpoint, lambda name: False)
@@ -76,14 +76,14 @@ def refuse_policy_alone(folder: RunFolder) -> None:
 def write_agent(run: RunFolder, folder: Path) -> None:
     """Write the policy of a run as the folder of an agent: ``checkpoint.npz`` and the ``config.yaml`` of its task.
 
-    The evaluation, the training episodes and what the run was started with are copied where the run has them.
+    The files of the evaluation, the selection, the training episodes and the starts are copied if the run has them.
 
     Raises
     ------
     ConfigError
-        When the folder exists and is not empty.
+        If the folder exists and is not empty.
     RunError
-        When the run's checkpoint is missing or damaged.
+        If the run's checkpoint is missing or damaged.
     """
     policy = load_policy(run)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -91,7 +91,7 @@ def write_agent(run: RunFolder, folder: Path) -> None:
     make_folders(folder)
     agent = RunFolder(folder)
     policy.save(agent.checkpoint)
-    write_atomically(agent.config_file, run.config_text())  # no checksum: it may be changed by hand
+    write_atomically(agent.config_file, run.config_text())  # no checksum: it may be edited
     for name in ("evaluation", "selection", "episodes", "starts"):
         source: Path = getattr(run, name)
         if source.is_file():

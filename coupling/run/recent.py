@@ -1,4 +1,4 @@
-"""What a run's latest episodes came to: the return that the progress line, the status and the live page show."""
+"""Results of a run's latest episodes, which the progress line, the status and the live page show."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ import numpy as np
 __all__ = ["Ended", "Recent", "RecentEpisodes"]
 
 _LEAST_SPAN = 1000  # environment steps
-_MOST = 100  # episodes that ended
+_MOST = 100  # ended episodes
 
 
 class Ended(NamedTuple):
-    """An episode that ended.
+    """Result of an episode that ended.
 
     Attributes
     ----------
     step
-        Environment steps of the run, over all agents, when it did.
+        Environment steps of the run, over all agents, at its end.
     episode_return, length
         Sum of its rewards, and its number of actions.
     """
@@ -29,16 +29,16 @@ class Ended(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """What the latest episodes came to.
+    """Results of the latest episodes.
 
     Attributes
     ----------
     mean_return, mean_length
-        Means over them.
+        Means over these episodes.
     ended, under_way
-        How many of them ended, and how many are under way.
+        Number of them that ended, and that are still running.
     age
-        Environment steps since the first of those that ended did.
+        Environment steps since the end of the first of the ended ones.
     """
 
     mean_return: float
@@ -51,9 +51,9 @@ class Recent(NamedTuple):
 class RecentEpisodes:
     """The latest episodes of a run.
 
-    Those that ended in the twentieth of the run's steps before the last end count, a hundred at most. An episode under
-    way counts, with its return so far, once it is longer than their mean: episodes that a policy survives for the first
-    time would otherwise not be seen before they end.
+    They are those that ended within one twentieth of the run's steps before the last end, at most a hundred. A running
+    episode counts, with its return so far, once it is longer than their mean length: otherwise, the first episodes that
+    a policy survives would not be seen before they end.
 
     Parameters
     ----------
@@ -66,20 +66,20 @@ class RecentEpisodes:
         self._ended: deque[Ended] = deque(maxlen=_MOST)
 
     def add(self, episode: Ended) -> None:
-        """Note an episode that ended after all that were noted before."""
+        """Add an episode that ended after all those added before."""
         self._ended.append(episode)
         while self._ended[0].step < episode.step - self._span:
             self._ended.popleft()
 
     def summary(self, step: int, under_way: Sequence[tuple[float, int]]) -> Recent | None:
-        """Return what the latest episodes came to; None before the first end.
+        """Return the results of the latest episodes; None before the first one has ended.
 
         Parameters
         ----------
         step
             Environment steps so far.
         under_way
-            Return and length so far of the episodes that are under way.
+            Return and length so far of the running episodes.
         """
         if not self._ended:
             return None

@@ -1,4 +1,4 @@
-"""A run from its configuration to its evaluation: begun, resumed, carried through."""
+"""A run from its configuration to its evaluation: starting, resuming and carrying it out."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from coupling.launch.prewarm import Standby
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
 from coupling.run.policies import describe_unusable, refuse_policy_alone
-from coupling.run.screen import told_if_long
+from coupling.run.screen import reporting_if_slow
 from coupling.run.selection import choose_policy
 from coupling.run.training import Screen, Signals, Training
 from coupling.run.trust import note_training
@@ -43,26 +43,26 @@ from rl_agent.saving.checkpoint import CheckpointError
 __all__ = ["is_complete", "resume", "train"]
 
 _FIRST_LOOK = 60.0
-"""Seconds for the making of an environment, beside ``workers.step_timeout`` for its first step."""
+"""Seconds allowed for creating an environment, in addition to ``workers.step_timeout`` for its first step."""
 _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
-"""What is compiled depends on the kinds of spaces, not on their sizes."""
+"""Spaces for compiling before the task is known: compilation depends on their kinds, not on their sizes."""
 
 
 def train(
     config: RunConfig, screen: Screen, standby: Standby | None = None, *, name: str | None = None
 ) -> RunFolder:
-    """Begin a run and carry it through.
+    """Start a run and carry it out.
 
     Parameters
     ----------
     config
-        The run, as :func:`coupling.settings.config.load_config` reads it.
+        The configuration from :func:`coupling.settings.config.load_config`.
     screen
-        Where to show how it goes.
+        Display of the progress.
     standby
-        Processes that were started ahead to be its workers.
+        Prestarted processes that become its workers.
     name
-        Stem of the folder's name where ``run.name`` is not set; that of the task unless given.
+        Stem of the folder's name if ``run.name`` is not set; by default the name of the task.
 
     Returns
     -------
@@ -72,11 +72,11 @@ def train(
     Raises
     ------
     ConfigError
-        For a bad configuration; no folder is made then.
+        For an invalid configuration; no folder is created then.
     RunError
-        When the run cannot go on.
+        If the run cannot continue.
     Interrupted
-        When it was stopped by a signal; the checkpoint is written.
+        If it was stopped by a signal; the checkpoint has been written.
     """
     refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
     check_launcher(config.workers)
@@ -111,10 +111,10 @@ def train(
 
 
 def _without_an_end(env: str) -> str:
-    """Say of a task that it may never end, and what to do."""
-    said = "has no limit of time: an episode that does not end by itself lasts as long as the run"
+    """Return the warning for a task without a time limit, with a remedy."""
+    said = "has no time limit: an episode that does not end by itself lasts as long as the run"
     if env == EXTERNAL:
-        return f"{said}; env_options.episode_steps=N says that the program limits it"
+        return f"{said}; if the program limits its episodes, give their length as env_options.episode_steps=N"
     if env.startswith(PARALLEL):
         return f"{said}; env_options.max_cycles=N limits it"
     return f"{said}; register it with max_episode_steps=N, or give env_options.max_episode_steps=N"
@@ -128,7 +128,7 @@ def resume(
     *,
     discard_damaged: bool = False,
 ) -> RunFolder:
-    """Go on with a run from its last checkpoint.
+    """Continue a run from its last checkpoint.
 
     Parameters
     ----------
@@ -136,13 +136,13 @@ def resume(
         The run folder.
     overrides
         ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_*``, ``agent.device`` and
-        ``workers.*`` except ``workers.agents``: what may change without making it another run.
+        ``workers.*`` except ``workers.agents``: the settings that may change in a run.
     screen
-        Where to show how it goes.
+        Display of the progress.
     standby
-        Processes that were started ahead to be its workers.
+        Prestarted processes that become its workers.
     discard_damaged
-        Go on without what lies behind a damage of the experience log.
+        Continue without the records behind a damaged part of the experience log.
 
     Returns
     -------
@@ -163,8 +163,8 @@ def resume(
     with _as_run_error(folder):  # before the environment is imported
         if others := make_private(folder.path):
             screen.say(
-                f"others could look into {folder.path} (mode 07{others:02o}), where the session numbers of its workers "
-                "are; it is yours alone now (0700)"
+                f"other users could read {folder.path} (mode 07{others:02o}), which holds the session numbers of its "
+                "workers; it is now accessible to you only (0700)"
             )
     task = _prepare(config, screen, standby)
     _note_training(config, screen)
@@ -178,70 +178,70 @@ def resume(
             )
         if _is_finished(learner, config.run.steps) and _has_nothing_to_evaluate(folder, config):
             raise ConfigError(
-                f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} "
-                f"steps; to train longer, give more: run.steps={2 * config.run.steps}"
+                f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} steps; to "
+                f"train longer, give a larger number, such as run.steps={2 * config.run.steps}"
             )
         folder.write_config(config)
     screen.say(
-        f"resuming {folder.path}, whose checkpoint has {learner.environment_steps} environment steps"
+        f"resuming {folder.path} from its checkpoint at {learner.environment_steps} environment steps"
     )
     _carry_through(folder, config, task, learner, screen, standby, discard_damaged=discard_damaged)
     return folder
 
 
 def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task:
-    """Learn what the task is, and have compiled what the learner calls, while the processes on standby get ready."""
+    """Return the task, and compile the learner's functions while the standby processes get ready."""
     task = standby.task(seconds=1.0) if standby else None
     compiles, rehearsed = (
-        "making the learner ready, whose functions are compiled once on this machine",
+        "compiling the learner (once per machine)",
         False,
     )
-    # what takes so long is most likely a flow that is compiled
+    # the delay is most likely the compilation of a flow
     if task is None and standby and standby.is_busy:
-        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
+        with reporting_if_slow(compiles, screen.say), contextlib.suppress(ValueError):
             run_warmup(config.agent, *_LIKELY_SPACES)
             rehearsed = True
         task = _first_look(config, screen, standby)
     task = task or describe_task(config.env, config.options_in_training)
     if not (rehearsed and isinstance(task.action_space, Box)):
-        # Learner says what does not fit
-        with told_if_long(compiles, screen.say), contextlib.suppress(ValueError):
+        # Learner reports what does not fit
+        with reporting_if_slow(compiles, screen.say), contextlib.suppress(ValueError):
             run_warmup(config.agent, task.observation_space, task.action_space, task.agents_per_env)
     return task
 
 
 def _first_look(config: RunConfig, screen: Screen, standby: Standby) -> Task | None:
-    """Wait for what the first process says of the task, and say so where it is long; None if it cannot.
+    """Wait for the first process's description of the task, with a message if it takes long; None if it has none.
 
     Raises
     ------
     RunError
-        When somebody's environment does not return from its first reset or step. A flow tells how far it is.
+        If an environment other than a flow does not return from its first reset or step. A flow reports its progress.
     ConfigError
-        When the task has ended the process.
+        If the task has ended the process.
     """
     if is_flow(config.env):
         return standby.task()
     limit = _FIRST_LOOK + config.workers.step_timeout
     what = f"waiting for the first reset and step of env = {config.env!r}"
-    with told_if_long(what, screen.say, first=10.0):
+    with reporting_if_slow(what, screen.say, first=10.0):
         task = standby.task(seconds=limit)
     if standby.is_busy:
         raise RunError(
-            f"env = {config.env!r} was not made, reset and stepped once within {limit:g} s; workers.step_timeout "
-            "is the limit of a step"
+            f"env = {config.env!r} did not finish its creation, first reset and first step within {limit:g} s; a "
+            "larger workers.step_timeout, the time limit of a step, extends this"
         )
     return task
 
 
 def _note_training(config: RunConfig, screen: Screen) -> None:
-    """Note that the user runs this code, so that the run can be evaluated and filmed without asking."""
+    """Note that the user runs this code, so that the run can be evaluated and filmed without ``--trust``."""
     if sentence := note_training(config.env, config.agent.written_name):
         screen.say(f"warning: {sentence}")
 
 
 def _is_finished(learner: Learner, steps: int) -> bool:
-    """Tell whether all steps are done, the outcomes of all actions are in, and no gradient step is owed."""
+    """Return whether all steps are done, the outcomes of all actions have arrived, and no gradient step is due."""
     return (
         learner.environment_steps >= steps
         and not learner.collector.open_episodes.is_waiting.any()
@@ -250,7 +250,7 @@ def _is_finished(learner: Learner, steps: int) -> bool:
 
 
 def is_complete(folder: RunFolder) -> bool:
-    """Tell whether a run has nothing left to do, neither to train nor to evaluate.
+    """Return whether a run has neither training nor evaluation left to do.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def is_complete(folder: RunFolder) -> bool:
 
 
 def _has_nothing_to_evaluate(folder: RunFolder, config: RunConfig) -> bool:
-    """Tell whether the policy is chosen and evaluated; a run may be stopped after its last checkpoint."""
+    """Return whether the policy is chosen and evaluated; a run may be stopped after its last checkpoint."""
     return (not config.run.select_episodes or folder.selection.exists()) and (
         not config.run.evaluate_episodes or "after" in _evaluated(folder)
     )
@@ -282,9 +282,9 @@ def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
     Raises
     ------
     RunError
-        When the checkpoint is missing, cut off or damaged.
+        If the checkpoint is missing, truncated or damaged.
     ConfigError
-        When this machine does not have the device.
+        If this machine does not have the device.
     """
     try:
         return Learner.load(folder.checkpoint, device)
@@ -295,7 +295,7 @@ def load_learner(folder: RunFolder, device: str | None = None) -> Learner:
 
 
 def _same_run(before: RunConfig, after: RunConfig) -> None:
-    """Refuse changes by which a resumed run would no longer be the run that was begun."""
+    """Raise an error for changes that a resumed run does not allow."""
     fixed: dict[str, Callable[[RunConfig], Any]] = {
         "env": lambda c: c.env,
         "env_options": lambda c: c.env_options,
@@ -315,7 +315,7 @@ def _same_run(before: RunConfig, after: RunConfig) -> None:
 
 @contextlib.contextmanager
 def _as_run_error(folder: RunFolder) -> Iterator[None]:
-    """Turn a failed file operation into the sentence that a person gets."""
+    """Turn an OSError into a RunError with a message for the user."""
     try:
         yield
     except OSError as error:
@@ -332,11 +332,11 @@ def _carry_through(
     *,
     discard_damaged: bool = False,
 ) -> None:
-    """Evaluate the untrained policy, train, choose the policy that is handed out, evaluate it."""
+    """Evaluate the untrained policy, train, choose the final policy and evaluate it."""
     with contextlib.ExitStack() as stack:
         stack.callback(folder.unlock)
         stack.enter_context(_as_run_error(folder))
-        stack.enter_context(_saying_how_to_go_on(folder))
+        stack.enter_context(_adding_resume_hint(folder))
         signals = stack.enter_context(Signals())
         evaluation = _evaluated(folder)
         if config.run.evaluate_episodes and not learner.environment_steps:
@@ -377,8 +377,8 @@ def _carry_through(
 
 
 @contextlib.contextmanager
-def _saying_how_to_go_on(folder: RunFolder) -> Iterator[None]:
-    """Give an interruption that says nothing, as one of an evaluation, the sentence that a person needs."""
+def _adding_resume_hint(folder: RunFolder) -> Iterator[None]:
+    """Give an interruption without a text, such as one during an evaluation, a message on how to continue."""
     try:
         yield
     except KeyboardInterrupt as interruption:

@@ -1,4 +1,4 @@
-"""How a run shows itself: a progress bar on a terminal, a line now and then elsewhere; always on stderr."""
+"""Progress display of a run on stderr: a progress bar on a terminal, occasional lines elsewhere."""
 
 import contextlib
 import errno
@@ -15,17 +15,17 @@ from coupling.errors import printable_lines
 from coupling.meanwhile import meanwhile
 from coupling.signals import leave_closed_terminal
 
-__all__ = ["ConsoleScreen", "progress_bar", "told_if_long", "told_of_silence"]
+__all__ = ["ConsoleScreen", "progress_bar", "reporting_if_slow", "reporting_stalls"]
 
-_LINE_EVERY = 10.0  # seconds, where there is no terminal
-_LINE = 200  # characters of numbers, where there is no terminal
+_LINE_EVERY = 10.0  # seconds, without a terminal
+_LINE = 200  # characters of numbers, without a terminal
 # bar, slash, time left, "left" and the gaps between the columns
 _BAR_AND_COUNTS = 10 + 1 + 7 + 4 + 4
 
 
 @contextlib.contextmanager
 def _on_a_terminal_that_may_close() -> Iterator[None]:
-    """Go on when the terminal is gone to which something is written: a run may outlive it."""
+    """Ignore errors of writing to a terminal that was closed, which a run may outlive."""
     try:
         yield
     except OSError as error:
@@ -35,7 +35,7 @@ def _on_a_terminal_that_may_close() -> Iterator[None]:
 
 
 class ConsoleScreen:
-    """Shows a run's status on stderr. Use it as a context."""
+    """Display of a run's status on stderr. Use it as a context manager."""
 
     def __init__(self) -> None:
         self._console = Console(
@@ -65,12 +65,12 @@ class ConsoleScreen:
                 self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Show a line that stays."""
+        """Print a permanent line."""
         with _on_a_terminal_that_may_close():
             self._console.print(printable_lines(text))
 
     def progress(self, status: dict[str, Any]) -> None:
-        """Show the present status: a bar, or a line each ten seconds where there is no terminal."""
+        """Show the current status: a bar or, without a terminal, a line every ten seconds."""
         done, total = status["environment_steps"], status["steps_planned"]
         self._first = self._first or (time.monotonic(), done)
         if self._console.is_terminal:
@@ -81,7 +81,7 @@ class ConsoleScreen:
             )
 
     def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
-        """Show how many episodes of an evaluation are over, and how many actions old the others are."""
+        """Show how many episodes of an evaluation are over, and how many actions the others have taken."""
         numbers = f"{name}: action {actions}"
         if self._console.is_terminal:
             self._show(over, episodes, lambda room: numbers[:room])
@@ -117,17 +117,17 @@ class ConsoleScreen:
 
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
-    """Show how far a job is, with the time left; yields what is to be called with the part done, 0 to 1."""
+    """Show the progress of a job and the time left; yields a function to call with the fraction done, 0 to 1."""
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda done: bar.update(task, completed=done)
 
 
 @contextlib.contextmanager
-def told_if_long(
+def reporting_if_slow(
     what: str, say: Callable[[str], None], every: float = 5.0, first: float = 1.0
 ) -> Iterator[None]:
-    """Say what is being done if it takes longer than so many seconds, and then now and again that it goes on."""
+    """Report ``what`` is being done if it takes longer than ``first`` seconds, and repeat it with the elapsed time."""
 
     def tell(over: threading.Event) -> None:
         began, wait = time.monotonic(), first
@@ -141,10 +141,10 @@ def told_if_long(
 
 
 @contextlib.contextmanager
-def told_of_silence(
+def reporting_stalls(
     what: str, say: Callable[[str], None], every: float = 10.0
 ) -> Iterator[Callable[[], None]]:
-    """Say that something has not happened for so many seconds, and again; yields what is called when it happens."""
+    """Report repeatedly that something has not happened for ``every`` seconds; yields a function to call if it does."""
     last = time.monotonic()
 
     def happened() -> None:
@@ -165,12 +165,12 @@ def told_of_silence(
 
 
 def _short(steps: int) -> str:
-    """Return a number of steps in four characters or so."""
+    """Return a number of steps in about four characters."""
     return f"{steps}" if steps < 1000 else f"{steps / 1000:.{1 if steps < 9950 else 0}f}k"
 
 
 def _numbers(status: dict[str, Any], room: int) -> str:
-    """Return as many numbers as there is room for, the most important first: who is away, return, survival, rates.
+    """Return as many numbers as there is room for, the most important first: absent workers, return, length, rates.
 
     The return is that of the latest episodes (``coupling/run/recent.py``), with the steps since the first of them
     ended.

@@ -1,9 +1,10 @@
-"""Which policy a run hands out: with ``run.select_episodes`` the best of several along the end of its training.
+"""Choice of the final policy of a run: with ``run.select_episodes``, the best of several from the end of the training.
 
-The policies along a training fail from different initial conditions, and the last one is not always the best. So a few
-are kept, all of them are evaluated on the same episodes, and the one with the highest mean return is handed out. Their
-seeds are of ``Purpose.SELECTION``: nothing is trained on them, and no evaluation reports them, since the best of
-several is better there than anywhere else.
+Policies at different times of a training fail from different initial conditions, and the last one is not always the
+best. Therefore a few are kept, all of them are evaluated on the same episodes, and the one with the highest mean return
+becomes the policy of the run. The seeds of these episodes are those of ``Purpose.SELECTION``. They are used neither for
+training nor for reported evaluations, because the result of the best of several is biased upwards on the episodes that
+selected it.
 """
 
 import json
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coupling.evaluation.evaluate import PolicyController, evaluate
 from coupling.evaluation.pool import EvaluationPool
-from coupling.files import make_folders, making_sense_of, read_json, write_atomically
+from coupling.files import make_folders, read_json, reporting_damage, write_atomically
 from coupling.run.folder import RunFolder
 from coupling.run.policies import read_policy
 from coupling.settings.config import RunConfig, RunSettings
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["CANDIDATES", "Candidates", "choose_policy", "describe_choice", "planned_steps"]
 
 CANDIDATES = 6
-"""Policies among which is chosen; the last one is that of the end."""
+"""Number of policies to choose from; the last one is that of the end of the training."""
 _LAST_PART = 3
-"""They come from the last third of the training."""
+"""The candidates come from the last third of the training."""
 _SEED = 0
 
 
 class Candidates:
-    """The policies that a run keeps along its training, one file each, named by its environment steps.
+    """Policies that a run keeps during its training, one file each, named by the environment steps.
 
     Parameters
     ----------
     folder
-        Of the run.
+        Folder of the run.
     run
-        Its settings; none are kept unless they ask for a choice.
+        Settings of the run; no policies are kept unless they ask for a choice.
     """
 
     def __init__(self, folder: RunFolder, run: RunSettings) -> None:
@@ -47,7 +48,7 @@ class Candidates:
         self._due = planned_steps(run.steps) if run.select_episodes else []
 
     def begin(self, environment_steps: int) -> None:
-        """Forget those from beyond the learner's steps, and those of a shorter training."""
+        """Delete the policies from beyond the learner's steps, and those of a shorter training."""
         for steps, file in _kept(self._folder).items():
             if not self._due or not self._due[0] <= steps <= environment_steps:
                 file.unlink()
@@ -55,7 +56,7 @@ class Candidates:
         self._due = [steps for steps in self._due if steps > newest]
 
     def are_due(self, environment_steps: int) -> bool:
-        """Tell whether a policy is to be kept at these steps."""
+        """Return whether a policy is to be kept at these steps."""
         return bool(self._due) and environment_steps >= self._due[0]
 
     def keep(self, learner: Learner) -> None:
@@ -67,30 +68,30 @@ class Candidates:
 
 
 def planned_steps(steps: int) -> list[int]:
-    """Return when the policies are kept that precede the last one, evenly over the last part of a training."""
+    """Return the steps at which policies are kept before the last one, evenly over the last part of a training."""
     parts = _LAST_PART * CANDIDATES
     return sorted({steps - steps * back // parts for back in range(1, CANDIDATES)} - {steps})
 
 
 def _kept(folder: Path) -> dict[int, Path]:
-    """Return the files of the policies that were kept, by their environment steps."""
+    """Return the files of the kept policies, by their environment steps."""
     return {int(file.stem): file for file in sorted(folder.glob("*.npz"))}
 
 
 def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen: "Screen") -> None:
-    """Have the learner hand out the best of the kept policies and its own, and write down what was compared.
+    """Make the learner hand out the best of the kept policies and its own, and write the comparison to a file.
 
     Raises
     ------
     RunError
-        When a kept policy cannot be read, or the task fails in all episodes.
+        If a kept policy cannot be read, or the task fails in all episodes.
     """
     run, last = config.run, learner.environment_steps
     learner.hand_out(None)
     policies = {steps: read_policy(file) for steps, file in _kept(folder.candidates).items()}
     policies[last] = learner.policy()
     screen.say(
-        f"choosing among {len(policies)} policies of the training, over {run.select_episodes} episodes each"
+        f"selecting the best of {len(policies)} policies from the training, over {run.select_episodes} episodes each"
     )
     found: dict[int, dict[str, Any]] = {}
     bound = run.select_max_actions or run.evaluate_max_actions
@@ -105,11 +106,11 @@ def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen
                 episodes=run.select_episodes,
                 seed=_SEED,
                 progress=lambda over, actions, steps=steps: screen.evaluating(  # type: ignore[misc]
-                    f"policy of {steps} steps", over, run.select_episodes, actions
+                    f"policy at {steps} steps", over, run.select_episodes, actions
                 ),
                 pool=pool,
             ).summary()
-    # of equal ones the last
+    # the last one among equals
     chosen = max(found, key=lambda steps: (found[steps]["mean_return"], steps))
     learner.hand_out(policies[chosen].weights)
     learner.save(folder.checkpoint)
@@ -123,26 +124,26 @@ def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen
     write_atomically(folder.selection, json.dumps(choice, indent=1).encode())
     for each in choice["candidates"]:
         screen.say(
-            f"  policy of {each['environment_steps']} steps: mean return {each['mean_return']:.4g}, "
-            f"survival {each['survival']:.1%}"
+            f"  policy at {each['environment_steps']} steps: mean return {each['mean_return']:.4g}, survival "
+            f"{each['survival']:.1%}"
         )
     screen.say(describe_choice(folder))
 
 
 def describe_choice(folder: RunFolder) -> str:
-    """Say which policy a run or agent hands out and how it was chosen; nothing where none was.
+    """Describe which policy a run or agent uses and how it was chosen; empty if none was chosen.
 
     Raises
     ------
-    ConfigError
-        When what was written down is damaged.
+    RunError
+        If the file of the choice is damaged.
     """
     if not folder.selection.is_file():
         return ""
     choice = read_json(folder.selection)
-    with making_sense_of(folder.selection):
+    with reporting_damage(folder.selection):
         bound = f" of at most {choice['max_actions']} actions" if choice["max_actions"] else ""
         return (
-            f"the policy of {choice['chosen']} environment steps, chosen among {len(choice['candidates'])} by their "
-            f"mean return in {choice['episodes']} other episodes{bound} (selection seed {choice['seed']})"
+            f"the policy at {choice['chosen']} environment steps, chosen from {len(choice['candidates'])} by mean "
+            f"return in {choice['episodes']} other episodes{bound} (selection seed {choice['seed']})"
         )

@@ -1,4 +1,4 @@
-"""What a run tells its service and its workers, in a training and in an evaluation of external programs alike."""
+"""Terms and connection file of a run for its service and workers, in training and external evaluations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,18 +22,18 @@ def terms_of(
     epoch: int = 0,
     synchronous: bool = False,
 ) -> Terms:
-    """Return what the service of a run agrees on with its workers.
+    """Return the terms that the service of a run agrees on with its workers.
 
     Parameters
     ----------
     config
         Settings of the run.
     task
-        What the run learns.
+        Task of the run.
     env_options
-        Options with which the workers make it.
+        Options with which the workers create it.
     seed_of, epoch, synchronous
-        As of :class:`coupling.service.terms.Terms`.
+        As in :class:`coupling.service.terms.Terms`.
     """
     workers = config.workers
     low, high = task.action_bounds
@@ -61,7 +61,7 @@ def write_connection_of(
     endpoint: str,
     keys: Keys | None,
 ) -> None:
-    """Write the connection file of a run, for workers that make its task with these options."""
+    """Write the connection file of a run, for workers that create its task with these options."""
     workers = config.workers
     connection = Connection(
         endpoint,

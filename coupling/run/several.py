@@ -1,4 +1,4 @@
-"""One training with each of several seeds, one after the other; those that are done are left alone."""
+"""One training with each of several seeds, one after the other; completed ones are skipped."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -19,24 +19,22 @@ _LARGEST = 2**63 - 1
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Read seeds: numbers and ranges, such as ``0-4``, ``0,3,7`` or ``0-2,9``.
+    """Parse seeds: numbers and ranges, such as ``0-4``, ``0,3,7`` or ``0-2,9``.
 
     Raises
     ------
     ConfigError
-        For other words, a range that falls, a seed that is there twice, or more than 1000.
+        For other words, a descending range, a repeated seed, or more than 1000 seeds.
     """
     seeds: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*([0-9]{1,19})(?:-([0-9]{1,19}))?\s*", part)
         if found is None:
-            raise ConfigError(
-                f"--seeds = {text}: give numbers and ranges of them, such as 0-4 or 0,3,7"
-            )
+            raise ConfigError(f"--seeds = {text}: give numbers or ranges, such as 0-4 or 0,3,7")
         first = int(found[1])
         last = int(found[2] or first)
         if last < first:
-            raise ConfigError(f"--seeds = {text}: the range {first}-{last} has no seed in it")
+            raise ConfigError(f"--seeds = {text}: the range {first}-{last} is empty")
         if last > _LARGEST:
             raise ConfigError(f"--seeds = {text}: a seed is at most {_LARGEST}")
         if last - first >= _MOST or len(seeds) + last - first >= _MOST:
@@ -46,7 +44,7 @@ def parse_seeds(text: str) -> list[int]:
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         twice = next(seed for seed in seeds if seeds.count(seed) > 1)
-        raise ConfigError(f"--seeds = {text}: the seed {twice} is there twice")
+        raise ConfigError(f"--seeds = {text}: seed {twice} appears twice")
     return seeds
 
 
@@ -58,18 +56,18 @@ def train_each(
     resume: Callable[[Path], Any],
     say: Callable[[str], None],
 ) -> list[RunFolder]:
-    """Train with each seed in a run of its own, ``NAME-seed0``, ...; go on with those that were begun before.
+    """Train with each seed in a run of its own, ``NAME-seed0``, ...; continue those that were started before.
 
     Parameters
     ----------
     preset, overrides
-        As of :func:`coupling.settings.config.load_config`; ``run.name`` is NAME.
+        As in :func:`coupling.settings.config.load_config`; ``run.name`` is NAME.
     seeds
         Values of ``run.seed``.
     begin, resume
-        Carry a run through that is new, from its overrides, or that was begun, from its folder.
+        Functions that carry out a new run, from its overrides, or continue a run, from its folder.
     say
-        Shows a line.
+        Function that shows a line.
 
     Returns
     -------
@@ -79,12 +77,12 @@ def train_each(
     Raises
     ------
     ConfigError
-        When the seed is given twice, or a run of the name was begun with other settings; nothing was trained then.
+        If the seed is given twice, or a run of the name was started with other settings; nothing was trained then.
     Interrupted
-        When it was stopped: how to go on.
+        If it was stopped; the text says how to continue.
     """
     if any(word.split("=")[0] == "run.seed" for word in overrides):
-        raise ConfigError("run.seed and --seeds both say which seed is meant; give one of them")
+        raise ConfigError("run.seed and --seeds both set the seed; give only one of them")
     config = load_config(preset, overrides)
     base = config.run.name or _free_name(config, preset, seeds)
     folders = [RunFolder(Path(config.run.folder) / f"{base}-seed{seed}") for seed in seeds]
@@ -103,7 +101,7 @@ def train_each(
             else:
                 begin([*overrides, f"run.seed={seed}", f"run.name={folder.path.name}"])
         except KeyboardInterrupt as stop:
-            onward = f"the same command continues with the seeds left, with run.name={base} if that is not in it"
+            onward = f"run the same command again for the remaining seeds, with run.name={base} if it is not given yet"
             raise Interrupted(
                 "; ".join(filter(None, [str(stop), onward])), number_of(stop)
             ) from stop
@@ -111,7 +109,7 @@ def train_each(
 
 
 def _free_name(config: RunConfig, preset: str | None, seeds: Sequence[int]) -> str:
-    """Return the first ``PRESET-N`` of which no run with one of these seeds is there."""
+    """Return the first ``PRESET-N`` for which no run with one of these seeds exists."""
     runs, name = Path(config.run.folder), preset_name(preset) if preset else folder_name(config.env)
     return next(
         f"{name}-{n}"
@@ -121,7 +119,7 @@ def _free_name(config: RunConfig, preset: str | None, seeds: Sequence[int]) -> s
 
 
 def _refuse_other_settings(folder: RunFolder, config: RunConfig) -> None:
-    """Refuse to go on with a run that was begun with another value of a setting that is named now."""
+    """Raise an error if a run was started with another value of a setting that is given now."""
     there = RunFolder.find(folder.path).config().model_dump(mode="json")
     named = config.model_dump(mode="json", exclude_unset=True)
     for key, value in _leaves(named):

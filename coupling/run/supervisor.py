@@ -1,4 +1,4 @@
-"""The eye on a run's workers: who died, hangs, keeps silent or fails, why, and that it is started again."""
+"""Supervision of a run's workers: detects, reports and restarts those that die, hang, are silent or fail."""
 
 import time
 from collections import deque
@@ -13,24 +13,24 @@ from coupling.settings.config import WorkerSettings
 
 __all__ = ["Supervisor"]
 
-# seconds that a new process has at least, however short the steps of its environments are
+# minimum of seconds for a new process, however short the steps of its environments are
 _CONNECT_WITHIN = 60.0
-_SHOWN = 20  # deaths and warnings that the status holds
+_SHOWN = 20  # deaths and warnings in the status
 
 
 class Supervisor:
-    """Looks after the workers of a run.
+    """Supervisor of the workers of a run.
 
     Parameters
     ----------
     server
-        Which knows who is there and what was said.
+        The service, which has the connected workers and their messages.
     launcher
-        Which starts and ends processes.
+        The launcher, which starts and ends processes.
     workers
-        How many there are, and which failures are tolerated.
+        Settings: number of workers, and which failures are tolerated.
     say
-        Told what a person should know.
+        Function that shows a message to the user.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Supervisor:
         self._ended_before = dict.fromkeys(range(workers.processes), 0)
 
     def look(self) -> None:
-        """Notice workers that died, hang or keep silent; tell why, and have them started again."""
+        """Detect workers that died, hang or are silent, report the reasons, and have them restarted."""
         for slot, reason in self._server.errors:
             self._warn(f"worker {slot} cannot continue: {reason}")
         self._server.errors.clear()
@@ -93,17 +93,17 @@ class Supervisor:
         self._server.close_forgotten()
 
     def _warn(self, what: str) -> None:
-        """Say what is wrong, and keep it for the status."""
+        """Report a problem, and keep it for the status."""
         self.warnings.append({"time": time.time(), "text": what})
         self._say(f"warning: {what}")
 
     def _wait_for_workers(self) -> None:
-        """Say what workers wait for that are not there yet.
+        """Report what workers that are not connected yet wait for.
 
         Raises
         ------
         RunError
-            When there has been none at all for ``workers.wait`` seconds.
+            If there has been no worker at all for ``workers.wait`` seconds.
         """
         now, workers, waits_for = time.monotonic(), self._workers, self._launcher.waits_for()
         if waits_for and waits_for != self._waiting_told:
@@ -113,18 +113,18 @@ class Supervisor:
             self._alone_since = now
         elif now - self._alone_since > workers.wait:
             raise RunError(
-                f"no worker was there for workers.wait = {workers.wait:g} s"
+                f"no worker was connected for workers.wait = {workers.wait:g} s"
                 + (f": the run was {waits_for}" if waits_for else "")
             )
 
     def _note_failures(self, slot: int, failures: int, latest: str) -> None:
-        """Report environments that failed and started again; too many of them stop the run.
+        """Report environments that failed and restarted; too many failures stop the run.
 
         Raises
         ------
         RunError
-            When they are more than ``workers.restarts`` within ten minutes and more than the episodes that ended by
-            themselves meanwhile, or the same again and again while no episode of the run ends otherwise.
+            If there are more failures than ``workers.restarts`` within ten minutes and more than episodes that ended
+            normally in that time, or the same failure repeats while no episode of the run ends otherwise.
         """
         new = failures - self._failures_told.get(slot, 0)
         if new <= 0:
@@ -137,12 +137,14 @@ class Supervisor:
         if ended - before >= new:
             tally.forget()
         if tally.exceeded:
-            raise RunError(f"environments of worker {slot} failed {tally}; the last one: {latest}")
+            raise RunError(
+                f"environments of worker {slot} failed {tally}; the last failure: {latest}"
+            )
         if alike.note(latest, fresh=ended > before):
             raise RunError(
                 f"environments of worker {slot} failed {alike.count} times in the same way, and no episode ended "
-                f"otherwise meanwhile: {latest}"
+                f"without a failure in between: {latest}"
             )
         if kind_of(latest) not in self._kinds_told:
             self._kinds_told.add(kind_of(latest))
-            self._say(f"worker {slot}: an environment failed and starts again: {latest}")
+            self._say(f"worker {slot}: an environment failed and is restarted: {latest}")

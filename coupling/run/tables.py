@@ -1,4 +1,4 @@
-"""Tables for people, on stdout."""
+"""Tables that commands print on stdout."""
 
 import math
 import time
@@ -19,8 +19,8 @@ __all__ = [
     "with_fluctuation",
 ]
 
-_OLD = 15.0  # seconds; a status is written each second
-_PROSE = 60  # characters of a sentence before it may go on in the next line
+_OLD = 15.0  # seconds; a status is written every second
+_PROSE = 60  # characters of a sentence before it may wrap
 _SHOWN_OTHERWISE = (
     "run",
     "state",
@@ -41,25 +41,25 @@ def _show(table: Table) -> None:
 def _console() -> Console:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        # a file or a pipe gets whole lines, not ones cut at a width that it does not have
+        # a file or a pipe gets whole lines, not lines cut at a terminal's width
         console.width = 160
     return console
 
 
 def number(value: Any) -> str:
-    """Return a number as every table and page has it: five digits, and a dash for none."""
+    """Return a number as shown in all tables and pages: five digits, and a dash for None."""
     if value is None:
         return "-"
     return f"{value:.5g}" if isinstance(value, float) else printable(value)
 
 
 RESULTS = ("mean return", "95 % interval", "mean length", "survival", "episodes")
-"""Names of :func:`result_cells`."""
+"""Column names of :func:`result_cells`."""
 
 
 def result_cells(result: dict[str, Any]) -> list[str]:
-    """Return an evaluation as every table and page has it."""
-    # what rounds to zero has no minus
+    """Return the cells of an evaluation as shown in all tables and pages."""
+    # no minus sign if it rounds to zero
     mean, low, high = (round(value, 2) + 0.0 for value in (result["mean_return"], *result["ci95"]))
     return [
         f"{mean:.2f}",
@@ -71,16 +71,14 @@ def result_cells(result: dict[str, Any]) -> list[str]:
 
 
 def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
-    """Print evaluations by name: return with its interval, length and survival, and of which episodes.
-
-    Of a task that measures more, such as the drag, also that.
+    """Print evaluations: return with its interval, length, survival, further measures such as the drag, and episodes.
 
     Parameters
     ----------
     results
-        By the name of the controller.
+        Evaluations by the name of the controller.
     seed
-        Of the evaluation; None where it was not kept.
+        Seed of the evaluation; None if unknown.
     """
     measured = list(next(iter(results.values())).get("measures", ()))
     table = Table("controller", *RESULTS, *map(printable, measured))
@@ -95,9 +93,7 @@ def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
         )
     if seed is not None:
         last = max(result["episodes"] + result.get("failed", 0) for result in results.values()) - 1
-        print(
-            f"held-out episodes 0 to {last} of evaluation seed {seed}: none of them is trained on"
-        )
+        print(f"held-out episodes 0 to {last} of evaluation seed {seed}: not used in training")
     for name, result in results.items():
         for line in _exceptions(result):
             print(f"{name}: {line}")
@@ -112,20 +108,20 @@ def _measured_cells(result: dict[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def with_fluctuation(mean: float, rms: float) -> str:
-    """Return both with three decimals, or three digits of the larger one where it is below a tenth."""
+    """Return both with three decimals, or with three digits of the larger one if it is below 0.1."""
     largest = max(abs(mean), rms)
     decimals = 3 if not 0.0 < largest < 0.1 else min(2 - math.floor(math.log10(largest)), 9)
     return f"{round(mean, decimals) + 0.0:.{decimals}f} +- {rms:.{decimals}f}"
 
 
 def _exceptions(result: dict[str, Any]) -> Iterator[str]:
-    """Say which episodes of an evaluation are not as they should be."""
+    """Yield messages on failed and truncated episodes of an evaluation."""
     if failed := result.get("failed", 0):
         played = result["episodes"] + failed
-        yield f"{failed} of {played} episodes failed and count for nothing; the last one: {result['failure']}"
+        yield f"{failed} of {played} episodes failed and are not counted; the last failure: {result['failure']}"
     if cut := result.get("cut", 0):
         bound = f"{result['cut_at']} actions (run.evaluate_max_actions, or --max-actions)"
-        yield f"{cut} of {result['episodes']} episodes were cut, as truncated, at {bound}"
+        yield f"{cut} of {result['episodes']} episodes were truncated at {bound}"
 
 
 def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
@@ -134,9 +130,9 @@ def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
     Parameters
     ----------
     rows
-        A value for each column, by its name.
+        One dict per row, with the values by column name.
     spare
-        Columns that a terminal which is too narrow for all of them goes without, the first one first.
+        Columns to leave out, in this order, if the terminal is too narrow for all of them.
     """
     columns = {
         printable(key): [number(row.get(key)) for row in rows] for row in rows for key in row
@@ -146,10 +142,10 @@ def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
         if _width(columns) > console.width:
             del columns[name]
             without.append(name)
-    told = f"without {', '.join(without)}: this terminal is too narrow" if without else None
+    told = f"this terminal is too narrow to show {', '.join(without)}" if without else None
     table = Table(caption=told, caption_justify="left")
     for name in columns:
-        # a word longer than its column goes on in the next line; unless told, it would be cut
+        # wrap a word longer than its column, instead of cutting it
         table.add_column(name, overflow="fold")
     for cells in zip(*columns.values(), strict=True):
         table.add_row(*cells)
@@ -157,13 +153,13 @@ def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
 
 
 def _width(columns: dict[str, list[str]]) -> int:
-    """Return how many characters a table takes whose prose goes on in further lines, but nothing else."""
+    """Return the width of a table in characters if only its prose is wrapped."""
     longest = [max(map(len, (name, *cells))) for name, cells in columns.items()]
     return sum(min(width, _PROSE) + 3 for width in longest) + 1
 
 
 def print_status(status: dict[str, Any]) -> None:
-    """Print how a run stands."""
+    """Print the state of a run."""
     table = Table("what", "value", title=printable(f"run {status['run']}: {status['state']}"))
     for key, value in status.items():
         if key not in _SHOWN_OTHERWISE:
@@ -171,7 +167,7 @@ def print_status(status: dict[str, Any]) -> None:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"]))
     table.add_row("written", f"{when}, {_duration(status['age_seconds'])} ago")
     if status.get("absent"):
-        table.add_row("workers not there", printable(", ".join(map(str, status["absent"]))))
+        table.add_row("missing workers", printable(", ".join(map(str, status["absent"]))))
     counts = status["agents"]
     table.add_row("distinct agents", str(len(counts)))
     table.add_row(
@@ -192,18 +188,15 @@ def print_status(status: dict[str, Any]) -> None:
 
 
 def _news(status: dict[str, Any]) -> str:
-    """Say what the age of a status means, if it means something."""
+    """Return what the age of a status means, if anything."""
     state, age = status["state"], _duration(status["age_seconds"])
     if state in ("finished", "stopped", "failed"):
-        return f"the run is over ({state}), {age} ago"
+        return f"the run ended {age} ago ({state})"
     if state == "died":
-        return f"the learner (process {status['pid']}) is gone without a word; its last news are {age} old"
+        return f"the learner (process {status['pid']}) has died; its last status is {age} old"
     if status["age_seconds"] > _OLD:
         where = f"process {status['pid']} on {status.get('host', 'this machine')}"
-        return (
-            f"no news for {age}: the learner ({where}) stands still, is in a long step, "
-            "or waits for room on the disk"
-        )
+        return f"no update for {age}: the learner ({where}) hangs, is in a long step, or waits for disk space"
     return ""
 
 

@@ -1,6 +1,6 @@
-"""The part of a run in which workers simulate and the learner learns, and what it writes down meanwhile.
+"""The part of a run in which workers simulate and the learner learns, and what is recorded during it.
 
-It is one class in one file: how a run begins, goes on and ends are steps of the same few parts.
+It is one class in one file, because the start, the loop and the end of a run use the same few parts.
 """
 
 import contextlib
@@ -36,30 +36,30 @@ __all__ = ["Screen", "Signals", "Training"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
-_FAREWELL = 12.0  # seconds: a worker that has lost its learner asks again within ten
+_FAREWELL = 12.0  # seconds: a worker that has lost its learner reconnects within ten
 _SAID_AFTER = 1.0
 
 
 class Screen(Protocol):
-    """Where a run tells a person how it goes."""
+    """Interface through which a run shows its progress."""
 
     def say(self, text: str) -> None:
-        """Show a line that stays."""
+        """Show a permanent line."""
 
     def progress(self, status: dict[str, Any]) -> None:
-        """Show the present status instead of the last one."""
+        """Replace the last status shown by the current one."""
 
     def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
-        """Show how far the evaluation of a controller is, instead of what was shown last."""
+        """Show the progress of the evaluation of a controller, in place of what was shown last."""
 
 
 class Signals:
-    """Ctrl-C and what else asks to end (:data:`coupling.signals.ENDING`), as :class:`Interrupted` or noted for later.
+    """Handler of Ctrl-C and :data:`coupling.signals.ENDING`, which raises :class:`Interrupted` or notes the signal.
 
     Attributes
     ----------
     noted
-        The first signal that came, 0 before.
+        The first signal received, 0 before.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Signals:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Note the first signal in :attr:`noted`; only a second Ctrl-C interrupts."""
+        """Only note the first signal in :attr:`noted`; a second Ctrl-C interrupts."""
         self._deferring = True
         try:
             yield
@@ -90,7 +90,7 @@ class Signals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         leave_closed_terminal()
         is_first, self.noted = not self.noted, self.noted or number
-        # the others come again while the end is under way: a closed terminal sends SIGHUP twice
+        # other signals may repeat while the run is ending: a closed terminal sends SIGHUP twice
         if not (is_first and self._deferring) and (is_first or number == signal.SIGINT):
             raise Interrupted(number=number)
 
@@ -112,7 +112,7 @@ class Training:
     ) -> None:
         self._folder, self._config, self._learner = folder, config, learner
         self._screen, self._signals, self._discard_damaged = screen, signals, discard_damaged
-        # local workers die with their learner: who starts them otherwise now need not wait for them
+        # local workers die with their learner, so another launcher need not wait for them
         self._are_gone = folder.launcher_before() == "local" and config.workers.launcher != "local"
         self._epoch = folder.note_start(
             learner.environment_steps,
@@ -130,7 +130,7 @@ class Training:
             config,
             task,
             config.options_in_training,
-            # an agent may have been another worker's before the run was resumed
+            # an agent may have belonged to another worker before the run was resumed
             lambda agent, session: episode_seed(
                 Purpose.TRAINING, seed, agent, session, self._epoch
             ),
@@ -152,13 +152,13 @@ class Training:
         self._supervisor = Supervisor(self._server, self._launcher, workers, screen.say)
         self._speed = Speedometer()
         self._far = FarWatch(config.agent, config.run.steps)
-        # segment of the log behind the last checkpoint, and the steps that it has
+        # log segment after the last checkpoint, and the environment steps of the checkpoint
         self._kept = self._learner.notes.get("segment", 0), self._learner.environment_steps
         self._candidates = Candidates(folder, config.run)
         self._unwritten: list[dict[str, Any]] = []
 
     def carry_out(self) -> None:
-        """Train to the last step, then write the last checkpoint; end the workers in any case."""
+        """Train to the last step and write the last checkpoint; end the workers in any case."""
         state, farewell = "failed", "the learner failed"
         try:
             with self._signals.deferred():
@@ -188,25 +188,26 @@ class Training:
         self._screen.say(self._last_line())
 
     def _went_back(self) -> RunError:
-        """Set aside what came since the last checkpoint, for it ends in a diverged learner; return what is told."""
+        """Set aside the log since the last checkpoint, which ends in a diverged learner; return the error to raise."""
         segment, steps = self._kept
         since = self._learner.environment_steps - steps
         self._experience.begin_again(segment)
         where = f"the checkpoint of {steps} environment steps"
         return RunError(
-            f"learning has diverged, the policy is not finite any more after {self._learner.environment_steps} "
-            f"environment steps; `{self._folder.resume_line}` continues from {where}, without the {since} since "
-            "(kept as experience/*.diverged); if it diverges again, begin a new run with a smaller agent.learning_rate"
+            f"learning has diverged: the policy is no longer finite after {self._learner.environment_steps} "
+            f"environment steps; `{self._folder.resume_line}` continues from {where}, without the {since} steps since "
+            "then (kept as experience/*.diverged); if it diverges again, begin a new run with a smaller "
+            "agent.learning_rate"
         )
 
     def _end(self, state: str, farewell: str) -> None:
-        """End the workers and write down how it ended.
+        """End the workers and record how the training ended.
 
-        A folder that is full, gone or can no longer be written to keeps none of that from being done, and is not told
-        instead of the reason for the end.
+        This is done even if the folder is full, gone or no longer writable, and such an error does not replace the
+        reason for the end.
         """
         with contextlib.suppress(OSError):
-            self._folder.connection.unlink(missing_ok=True)  # nobody listens there any more
+            self._folder.connection.unlink(missing_ok=True)  # nothing listens there any more
         try:
             with self._signals.deferred():
                 self._bid_farewell(farewell, 0.0 if state == "failed" else _FAREWELL)
@@ -221,9 +222,9 @@ class Training:
             self._log.close(finished=state == "finished")
 
     def _recover(self) -> None:
-        """Do again what the experience log holds beyond the checkpoint, and make that the next checkpoint."""
+        """Replay the experience log beyond the checkpoint, and write the result as the next checkpoint."""
         notes, came_back = self._learner.notes, 0
-        if notes:  # without them nothing was begun yet
+        if notes:  # empty before the first start
             self._server.restore(notes)
             records = self._experience.records_since(
                 notes["segment"], self._screen.say, discard_damaged=self._discard_damaged
@@ -233,10 +234,10 @@ class Training:
         if came_back:
             steps = self._learner.environment_steps
             self._screen.say(
-                f"going on at {steps} environment steps, {came_back} of them from the experience log"
+                f"continuing at {steps} environment steps, {came_back} of them from the experience log"
             )
         self._checkpoint()
-        self._folder.selection.unlink(missing_ok=True)  # of a shorter training
+        self._folder.selection.unlink(missing_ok=True)  # it belongs to a shorter training
         self._candidates.begin(self._learner.environment_steps)
         if self._are_gone or not self._server.exchange.fits():
             outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}
@@ -247,16 +248,16 @@ class Training:
         write_connection_of(self._folder, self._config, options, self._server.endpoint, self._keys)
         if workers.launcher == "local":
             for slot in range(workers.processes):
-                self._server.liveness.drop(slot)  # the workers of the learner before died with it
+                self._server.liveness.drop(slot)  # the workers of the previous learner died with it
         self._launcher.start()
 
     def _when_full(self, error: OSError, waited: float) -> None:
-        """Say once that the disk is full; give up after ``workers.patience``, or when told to stop."""
+        """Report once that the disk is full; give up after ``workers.patience``, or when asked to stop."""
         patience = self._config.workers.patience
         if not waited:
             what = describe_os_error(error, self._folder.path)
             self._screen.say(
-                f"{what}; the run waits up to {patience:g} s for room, and no transition is lost"
+                f"{what}; the run waits up to {patience:g} s for free space; no transition is lost"
             )
         if self._signals.noted:
             raise Interrupted(
@@ -267,11 +268,11 @@ class Training:
             raise error
 
     def _write(self, action: Callable[[], object]) -> None:
-        """Do what writes into the run folder, with a wait for room while the disk is full."""
+        """Run an action that writes into the run folder, waiting while the disk is full."""
         keep_trying(action, self._when_full)
 
     def _bid_farewell(self, reason: str, patience: float) -> None:
-        """Dismiss the workers, and say so if some of them take their time."""
+        """Dismiss the workers, with a message if some of them take long."""
         said = False
 
         def say_once(passed: float) -> None:
@@ -279,7 +280,8 @@ class Training:
             if passed > _SAID_AFTER and not said:
                 said = True
                 self._screen.say(
-                    f"tells workers that are late or in a long step that {reason}, for up to {patience:g} s"
+                    f"waiting up to {patience:g} s for workers that are late or in a long step, to tell them that "
+                    f"{reason}"
                 )
 
         self._server.close(reason, patience, say_once)
@@ -306,20 +308,20 @@ class Training:
         self._supervisor.look()
 
     def _has_settled(self) -> bool:
-        """Whether the policy follows from the environment steps: where that is promised, no gradient step is owed."""
+        """Return whether the policy may be kept as a candidate: if synchronous, only when no gradient step is due."""
         return not self._config.workers.is_synchronous or not self._learner.updates_due()
 
     def _checkpoint(self) -> None:
-        """Write the tables up to this step, then the checkpoint that they belong to, and begin a new log behind it.
+        """Write the tables up to this step and the matching checkpoint, and begin a new log segment.
 
         Raises
         ------
         FloatingPointError
-            When the learner has diverged: the checkpoint before stays.
+            If the learner has diverged; the previous checkpoint is kept.
         """
         self._server.exchange.hand_over()
         if self._learner.algorithm.has_diverged:
-            raise FloatingPointError("a weight is not finite any more")
+            raise FloatingPointError("a weight is no longer finite")
         self._write(self._write_episodes)
         self._segment += 1
         self._write(lambda: self._experience.begin(self._segment))
@@ -420,10 +422,9 @@ class Training:
             f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
         )
         return (
-            f"finished: {learner.environment_steps} environment steps "
-            f"from {agents} distinct agent{'s' * (agents != 1)}, "
-            f"{updates} gradient steps; steps after warm-up over gradient steps: {ratio} "
-            f"(F = {_planned_ratio(self._config.agent):g}){_failed(self._server.counts.failed)}"
+            f"finished: {learner.environment_steps} environment steps from {agents} distinct "
+            f"agent{'s' * (agents != 1)}, {updates} gradient steps; environment steps per gradient step after "
+            f"warm-up: {ratio} (F = {_planned_ratio(self._config.agent):g}){_failed(self._server.counts.failed)}"
         )
 
 
@@ -432,7 +433,7 @@ def _failed(episodes: int) -> str:
 
 
 def _planned_ratio(agent: AgentConfig) -> float:
-    """Return the environment steps per gradient step that the settings ask for."""
+    """Return the environment steps per gradient step according to the settings."""
     return (
         agent.steps_per_gradient
         if isinstance(agent, OnPolicyConfig)
@@ -441,6 +442,6 @@ def _planned_ratio(agent: AgentConfig) -> float:
 
 
 def _steps_after_warm_up(learner: Learner) -> int:
-    """Return the actions issued since learning began, for which gradient steps are owed."""
+    """Return the number of actions issued since learning began, for which gradient steps are due."""
     counters = learner.counters
     return counters.issued - counters.warm_up if counters.warm_up >= 0 else 0

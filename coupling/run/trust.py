@@ -1,9 +1,8 @@
-"""Whose code a run is made of: asked before anything of a run that somebody else may have made is imported.
+"""Check of the code that a run names, before anything of a run that someone else may have made is imported.
 
-The folder of a run names its environment, and may name an algorithm of somebody's own; to make either is to run its
-code. What comes with flowsim, Gymnasium and the extras is known. Any other one is trusted if this user has trained with
-it, which is noted outside of all run folders, so that no folder can claim it: by the file of the module, not by its
-name or by the run.
+The folder of a run names its environment and possibly a custom algorithm, and creating either runs its code. Code of
+flowsim, Gymnasium and the extras is known. Other code is trusted if this user has trained with it. That is recorded
+outside of all run folders, so that no folder can claim it, and by the file of the module, not by its name or the run.
 """
 
 import hashlib
@@ -26,14 +25,14 @@ __all__ = ["config_to_run", "import_known_algorithm", "note_training", "refuse_u
 
 
 def config_to_run(folder: RunFolder, trust: bool) -> RunConfig:
-    """Read the settings of a run whose code is known, and import its algorithm if that is somebody's own.
+    """Read the settings of a run whose code is known or trusted, and import its algorithm if it is a custom one.
 
     Raises
     ------
     ConfigError
         As :func:`refuse_unknown_code` and :func:`coupling.settings.algorithms.import_algorithm`.
     RunError
-        When the settings are damaged.
+        If the settings are damaged.
     """
     config = folder.config()
     refuse_unknown_code(config.env, trust, config.agent.written_name)
@@ -41,45 +40,44 @@ def config_to_run(folder: RunFolder, trust: bool) -> RunConfig:
 
 
 def import_known_algorithm(folder: RunFolder, trust: bool) -> None:
-    """Import the algorithm of a run that is needed without its environment; errors of :func:`config_to_run`."""
+    """Import the algorithm of a run that is needed without its environment; raises as :func:`config_to_run`."""
     name = folder.config().agent.written_name
     refuse_unknown_code("", trust, name)
     import_algorithm(name)
 
 
 def refuse_unknown_code(env: str, trust: bool, algorithm: str = "") -> None:
-    """Refuse an environment or an algorithm that is unknown code, before it is imported.
+    """Raise an error for an environment or an algorithm that is unknown code, before it is imported.
 
     Parameters
     ----------
     env, algorithm
-        Of a run folder, as they are written there.
+        Names as written in a run folder.
     trust
         Whether the user trusts them this time.
 
     Raises
     ------
     ConfigError
-        When one neither comes with what is installed, nor has been trained with, nor is trusted now; and when there is
-        no such module.
+        If one is neither known nor trained with by this user nor trusted now, or if there is no such module.
     """
     if trust:
         return
     for said, file in _unknown_code(env, algorithm):
         if not _is_noted(file):
             raise ConfigError(
-                f"{said} runs code of {file}, which comes neither with flowsim nor with Gymnasium, and with which "
-                "you have not trained; if you would run that file, add --trust"
+                f"{said} runs the code in {file}, which is not part of flowsim or Gymnasium and with which you have "
+                "not trained; add --trust if you trust this file"
             )
 
 
 def note_training(env: str, algorithm: str = "") -> str | None:
-    """Note that this user trains with the code of an environment, and of an algorithm.
+    """Record that this user trains with the code of an environment and of an algorithm.
 
     Returns
     -------
     str or None
-        What to say where it cannot be noted.
+        Warning if it cannot be recorded.
     """
     for _, file in _unknown_code(env, algorithm):
         try:
@@ -88,14 +86,14 @@ def note_training(env: str, algorithm: str = "") -> str | None:
             write_atomically(note, os.fsencode(file))
         except OSError as error:
             return (
-                f"it cannot be noted in {_folder()} that you train with {file} ({error.strerror}), so evaluate, render "
-                "and resume will ask for --trust; XDG_STATE_HOME names another place"
+                f"cannot note in {_folder()} that you train with {file} ({error.strerror}), so evaluate, render and "
+                "resume will ask for --trust; set XDG_STATE_HOME to use another folder"
             )
     return None
 
 
 def _unknown_code(env: str, algorithm: str) -> list[tuple[str, Path]]:
-    """Return what names code that does not come with flowsim, Gymnasium or the extras, and the file of each."""
+    """Return the settings that name code outside flowsim, Gymnasium and the extras, with the file of each."""
     named = {
         f"env = {env!r}": module_of(env),
         f"agent.algorithm = {algorithm!r}": registry.module_of(algorithm),
@@ -105,7 +103,7 @@ def _unknown_code(env: str, algorithm: str) -> list[tuple[str, Path]]:
 
 
 def _is_noted(file: Path) -> bool:
-    """Whether this user, and nobody else, has noted a file."""
+    """Return whether this user, and nobody else, has recorded a file."""
     try:
         with _note_of(file).open("rb") as note:
             about = os.fstat(note.fileno())

@@ -1,4 +1,4 @@
-"""A few steps of a small learner, after which all that a run calls is compiled and loaded."""
+"""A few steps of a small learner, which compile and load all functions that a run calls."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def run_warmup(
     action_space: ActionSpace,
     agents_per_env: int = 1,
 ) -> None:
-    """Act, store, learn once and sweep the memory, as a run with these settings does: what is compiled is compiled.
+    """Act, store, learn once and sweep the memory, as a run with these settings does, so that everything is compiled.
 
-    The types of what is compiled depend on the settings and on the kind of actions, not on any size.
+    The compiled types depend on the settings and on the kind of actions, not on any size.
 
     Parameters
     ----------
     config
-        The settings of the run. Those for a GPU are not rehearsed: its graphs are those of one learner.
+        The settings of the run. With a GPU, nothing is warmed up: its graphs belong to one learner.
     observation_space, action_space, agents_per_env
-        As of :class:`rl_agent.learner.Learner`.
+        As in :class:`rl_agent.learner.Learner`.
     """
     if config.device != "cpu":
         return
@@ -50,13 +50,13 @@ def run_warmup(
     shape = *learner.sizes.agents_axis, observation_space.shape[0]
     rng = np.random.default_rng(0)
     both = np.arange(2)
-    learner.begin(both, np.abs(rng.normal(size=(2, *shape))))  # not negative, as pictures are
+    learner.begin(both, np.abs(rng.normal(size=(2, *shape))))  # non-negative, like images
     has_learned = False
     for step in range(1, 3 * _START):
         for agents in (both[:1], both[1:]) if step % 2 else (both,):
             learner.act(agents)
             ended = step % _EPISODE == 0
-            # one agent fails, the other runs out of time
+            # one agent fails, the other is truncated
             terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
             observations = np.abs(rng.normal(size=(len(agents), *shape)))
             rewards = rng.normal(size=(len(agents), *shape[:-1]))
@@ -66,7 +66,7 @@ def run_warmup(
         while learner.updates_due():
             learner.update()
         if learner.gradient_steps and step % _EPISODE == 0:
-            if has_learned:  # for the episodes of one more, by which samplers learn
+            if has_learned:  # one more episode after learning began, which the samplers need
                 break
             has_learned = True
     learner.sweep_memory()

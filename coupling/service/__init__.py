@@ -1,1 +1,1 @@
-"""The learner's side of the service: who is connected, what came, that each step is learned from exactly once."""
+"""The learner's side of the service: connections and messages, with each step used for learning exactly once."""

@@ -1,15 +1,15 @@
-"""What is exchanged with the workers, exactly once: the ledger, the log and the learner, without socket or clock.
+"""Exactly-once exchange of steps and actions with the workers: ledger, log and learner, without socket or clock.
 
-What comes in is classified by the ledger, written to the experience log, and only then given to the learner; an action
-is sampled, written to the log, and only then issued and sent. Live messages and those of a log go through the same
-methods, so a learner that is killed anywhere in between is rebuilt by :meth:`Exchange.replay`.
+An incoming message is classified by the ledger, written to the experience log, and only then given to the learner; an
+action is sampled, written to the log, and only then issued and sent. Live messages and those of a log go through the
+same methods, so a learner that is killed at any point is rebuilt by :meth:`Exchange.replay`.
 
-When a message arrives beside the gradient steps depends on how busy the machine is. In a synchronous exchange that
-changes nothing: what came is written to the log at once, but given to the learner, in the order of the agents, only
-when all workers have reported and no gradient step is due; then all of them are answered together.
+When a message arrives relative to the gradient steps depends on how busy the machine is. In a synchronous exchange this
+has no effect: messages are written to the log at once, but given to the learner, in the order of the agents, only when
+all workers have reported and no gradient step is due; then all of them are answered together.
 
-What a learner cannot learn from does not reach it, by either road: such a step is no transition, as that of an
-environment that failed, and its episode ends at the step before.
+A step that a learner cannot learn from does not reach it, either live or from the log. Like the step of a failed
+environment, it is not a transition, and its episode ends at the step before.
 """
 
 import secrets
@@ -38,7 +38,7 @@ __all__ = ["Exchange"]
 
 
 class _Message(NamedTuple):
-    """A RESET or STEP that was read: its frame, its header, and observations or a step."""
+    """A decoded RESET or STEP: its frame, its header, and observations or a step."""
 
     frame: bytes
     header: Header
@@ -51,9 +51,9 @@ class Exchange:
     Parameters
     ----------
     learner
-        What learns.
+        The learner.
     log
-        Where everything is written before it counts.
+        The experience log, to which everything is written before it takes effect.
     agents_of_each
         Number of environments of each worker.
     observation_size
@@ -61,24 +61,24 @@ class Exchange:
     limit
         Environment steps after which no more actions are given.
     synchronous
-        Whether what the learner does is independent of when messages arrive.
+        Whether the learner's results are independent of when messages arrive.
     agents_per_env
         Agents that act together in an environment.
 
     Attributes
     ----------
     ledger
-        The open sessions and what was taken in of each.
+        The open sessions and the messages accepted of each.
     agent_steps
         Outcomes received from each agent, int64 (agents,).
     ended_episodes
-        Those that ended by themselves, not by a failure.
+        Number of episodes that ended, not counting failures.
     counts
-        What happened.
+        Counters of the service.
     unlearnable
-        Agents whose present observation cannot be learned from, bool (agents,).
+        Agents whose current observation cannot be learned from, bool (agents,).
     complaints
-        Sessions whose workers gave such a step; whoever tells the run empties it.
+        Sessions whose workers sent such a step; emptied by whoever reports them.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Exchange:
 
     @property
     def finished(self) -> bool:
-        """Whether the limit is reached, all outcomes are in and no gradient step is owed."""
+        """Whether the limit is reached, all outcomes have arrived and no gradient step is due."""
         return (
             self._learner.environment_steps >= self._limit
             and not any(entry.acting for entry in self.ledger)
@@ -115,7 +115,7 @@ class Exchange:
 
     @property
     def is_pending(self) -> bool:
-        """Whether there are messages that the learner has not been given."""
+        """Whether there are messages that have not been given to the learner."""
         return bool(self._accepted or self._written)
 
     @property
@@ -126,13 +126,13 @@ class Exchange:
         )
 
     def _all_wait(self) -> bool:
-        """Tell whether every worker has a message that was not answered."""
+        """Return whether every worker has a message that has not been answered."""
         return sum(entry.waiting for entry in self.ledger) == len(self._first_agents) - 1
 
     # --- sessions -------------------------------------------------------------------------------------------
 
     def open(self, incarnation: int, slot: int, environments: int) -> Entry:
-        """Begin the session of a process that takes the place of a worker who has none."""
+        """Open the session of a process, as a worker that has none."""
         opened = Opened(
             secrets.randbits(63) | 1, incarnation, slot, int(self._first_agents[slot]), environments
         )
@@ -140,7 +140,7 @@ class Exchange:
         return self._begin(opened)
 
     def close(self, session: int) -> None:
-        """End a session for good; its open episodes stay as truncated."""
+        """Close a session permanently; its open episodes are kept as truncated."""
         self.hand_over()
         self._log.append(Closed(session))
         self._end(session)
@@ -156,22 +156,22 @@ class Exchange:
         if entry.sequence:
             self._learner.abandon(entry.agents)
 
-    # --- what comes in --------------------------------------------------------------------------------------
+    # --- incoming messages --------------------------------------------------------------------------------------
 
     def accept(self, frame: bytes, header: Header, body: bytes) -> None:
-        """Accept a message that the ledger says to take; it counts once it is settled.
+        """Accept a message that the ledger says to take; it takes effect in :meth:`settle`.
 
         Raises
         ------
         ProtocolError
-            When its body is not what its header says; nothing has changed then.
+            If its body does not match its header; nothing has changed then.
         """
         message = _Message(frame, header, read_body(header, body, *self._sizes))
         self.ledger.take(header)
         self._accepted.append(message)
 
     def settle(self) -> None:
-        """Write what was accepted to the log, then give it to the learner if it is time to."""
+        """Write the accepted messages to the log, and give them to the learner if it is ready for them."""
         if self._accepted:
             self._log.append(Taken([message.frame for message in self._accepted]))
             self._written += self._accepted
@@ -180,12 +180,12 @@ class Exchange:
             self._give()
 
     def hand_over(self) -> None:
-        """Write what was accepted to the log and give it to the learner now, after the gradient steps that are due."""
+        """Write the accepted messages to the log and give them to the learner now, after the gradient steps due."""
         self.settle()
         self._give()
 
     def _give(self) -> None:
-        """Give the learner what was written to the log."""
+        """Give the learner the messages that were written to the log."""
         messages, self._written = self._written, []
         if not messages:
             return
@@ -196,7 +196,7 @@ class Exchange:
         self._apply(messages)
 
     def flush(self) -> None:
-        """Make safe what was settled, before anybody is told of it."""
+        """Flush the log; call it before any worker is told that a message was accepted."""
         self._log.flush()
 
     def _apply(self, messages: list[_Message]) -> None:
@@ -211,7 +211,7 @@ class Exchange:
             self._observe(steps)
 
     def _observe(self, steps: list[tuple[Entry, Step]]) -> None:
-        """Hand the outcomes of all workers that reported to the learner at once."""
+        """Give the learner the outcomes of all workers that reported, in one call."""
         agents = np.concatenate([entry.agents for entry, _ in steps])
         ended = np.concatenate([step.ended for _, step in steps])
         failed = np.concatenate([step.failed for _, step in steps])
@@ -249,7 +249,7 @@ class Exchange:
         self.agent_steps[agents[came]] += 1
 
     def _seen(self, agents: np.ndarray, observations: np.ndarray) -> np.ndarray:
-        """Return first observations of episodes; one that cannot be learned from is noted, and zeros stand for it."""
+        """Return first observations of episodes; one that cannot be learned from is noted and replaced by zeros."""
         learnable = self._learner.learnable(observations)
         self.unlearnable[agents] = ~learnable
         return np.where(
@@ -257,7 +257,7 @@ class Exchange:
         )
 
     def _note_refused(self, steps: list[tuple[Entry, Step]], refused: np.ndarray) -> None:
-        """Count steps that hold what cannot be learned from, and whose they are."""
+        """Count steps that cannot be learned from, and note their sessions."""
         self.counts.unlearnable += int(refused.sum())
         begin = 0
         for entry, _ in steps:
@@ -266,15 +266,15 @@ class Exchange:
                 self.complaints.append(entry.session)
             begin = end
 
-    # --- what goes out --------------------------------------------------------------------------------------
+    # --- outgoing messages --------------------------------------------------------------------------------------
 
     def answer(self, waiting: list[Entry], epoch: int) -> list[Entry]:
-        """Give an action to all agents that wait, with one inference, unless learning lags behind or the limit is near.
+        """Give an action to all waiting agents, with one inference, unless learning lags behind or the limit is near.
 
         Returns
         -------
         list of Entry
-            Those that were answered; what is to be sent is their ``answer``.
+            The sessions that were answered; the frame to send is their ``answer``.
         """
         if not waiting or not self._learner.may_act():
             return []
@@ -303,7 +303,7 @@ class Exchange:
         return chosen
 
     def _issue(self, sessions: list[int], actions: np.ndarray, epoch: int) -> None:
-        """Note the ACTION of each session in the ledger; the actions of all stand one below the other."""
+        """Note the ACTION of each session in the ledger; ``actions`` has the rows of all sessions, in order."""
         begin = 0
         for number in sessions:
             entry = self.ledger[number]
@@ -320,10 +320,10 @@ class Exchange:
             self.ledger.answer(number, encode(header, actions[begin:end].tobytes()))
             begin = end
 
-    # --- going on after a checkpoint ------------------------------------------------------------------------
+    # --- continuing after a checkpoint ------------------------------------------------------------------------
 
     def notes(self) -> dict[str, Any]:
-        """Return what a checkpoint has to hold of the service."""
+        """Return the state of the service that belongs into a checkpoint."""
         return {
             "ledger": self.ledger.save(),
             "agent_steps": self.agent_steps.tolist(),
@@ -331,19 +331,19 @@ class Exchange:
         }
 
     def restore(self, notes: dict[str, Any]) -> None:
-        """Take over the result of :meth:`notes`, before anything else."""
+        """Restore the result of :meth:`notes`, before anything else is done."""
         self.ledger.restore(notes["ledger"])
         self.agent_steps[:] = notes["agent_steps"]
         self.unlearnable[:] = False
         self.unlearnable[notes.get("unlearnable", [])] = True
 
     def replay(self, records: Iterable[Record]) -> int:
-        """Do again what the log says was done since the checkpoint; gradient steps are done as they become due.
+        """Replay the log since the checkpoint; gradient steps are done as they become due.
 
         Returns
         -------
         int
-            Environment steps that came back.
+            Number of recovered environment steps.
         """
         before = self._learner.environment_steps
         for record in records:
@@ -372,7 +372,7 @@ class Exchange:
         return self._learner.environment_steps - before
 
     def fits(self) -> bool:
-        """Tell whether the open sessions are of workers with the agents that this run's have."""
+        """Return whether the workers of the open sessions have the same agents as those of this run."""
         sizes = np.diff(self._first_agents)
         return all(
             entry.slot < len(sizes)
@@ -383,6 +383,6 @@ class Exchange:
 
 
 def _agents_of(steps: list[tuple[Entry, Step]]) -> list[np.ndarray]:
-    """Return which agents of all environments have ended, bool (n, N), in a list; an empty one without their axis."""
+    """Return which agents of all environments have ended, as a list of one bool array (n, N); empty if without axis."""
     ended = [step.agent_ended for _, step in steps if step.agent_ended is not None]
     return [np.concatenate(ended)] if ended else []

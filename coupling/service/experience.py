@@ -1,9 +1,10 @@
-"""The experience log: what the learner took in and answered since its last checkpoint, safe before it is acted on.
+"""The experience log: a write-ahead log of what the learner received and answered since its last checkpoint.
 
-A checkpoint and the log behind it are the whole run. The log is a folder of numbered segments; each checkpoint begins
-a new one and names it. A record is its length, its CRC-32 and a msgpack array. An end that was torn by a kill or a
-power failure is recognised, told and cut off: nobody was answered for what it held. Torn is what runs to the end of the
-file; where whole records follow, the log is damaged, and only an explicit word gives up what lies behind.
+A checkpoint and the log after it are the complete state of a run. The log is a folder of numbered segments; each
+checkpoint begins a new one and names it. A record consists of its length, its CRC-32 and a msgpack array. An incomplete
+record at the end of a file, left by a kill or a power failure, is detected, reported and cut off: nothing in it was
+answered. If complete records follow an incomplete one, the log is damaged, and the records after the damage are
+discarded only on explicit request.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ _HEAD = struct.Struct("<II")  # length and CRC-32 of the map
 _TRY_EVERY = 1.0  # seconds
 
 WhenFull = Callable[[OSError, float], None]
-"""Takes an error and the seconds waited so far: says that the disk is full, and raises to give up."""
+"""Called with an error and the seconds waited so far: reports that the disk is full, and raises to give up."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
@@ -53,20 +54,20 @@ class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
 
 
 class Taken(msgspec.Struct, frozen=True, tag="taken", array_like=True):
-    """RESET and STEP messages came, as they travelled."""
+    """RESET and STEP messages arrived; their frames as sent."""
 
     frames: list[bytes]
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered", array_like=True):
-    """Actions were drawn for the workers of sessions: the fields of a decision, row by row, and the random state.
+    """Actions were sampled for the workers of sessions: the fields of a decision, row by row, and the random state.
 
     Attributes
     ----------
     sessions
-        Whose agents were answered, in the order of the rows.
+        Sessions whose agents were answered, in the order of the rows.
     epoch, policy_version
-        How often the run had been started before, and the gradient steps behind the policy.
+        Number of earlier starts of the run, and number of gradient steps of the policy.
     agents, action, mean, std, value, state, noise
         int64 and float32 arrays.
     random
@@ -75,7 +76,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", array_like=True):
 
     sessions: list[int]
     epoch: int
-    # nothing here reads it: it is part of the file, and tells whoever reads the log which policy acted
+    # not read here; it tells readers of the log which policy acted
     policy_version: int
     agents: bytes
     action: bytes
@@ -90,7 +91,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", array_like=True):
     def of(
         cls, sessions: list[int], epoch: int, policy_version: int, decision: Decision
     ) -> "Answered":
-        """Make the record of a decision."""
+        """Create the record of a decision."""
         d = decision
         arrays = (d.agents, d.action, d.mean, d.std, d.value, d.state, d.noise)
         agents, action, mean, std, value, state, noise = (
@@ -103,19 +104,19 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", array_like=True):
 
 
 class Closed(msgspec.Struct, frozen=True, tag="closed", array_like=True):
-    """A session ended; its open episodes stay as truncated."""
+    """A session ended; its open episodes are kept as truncated."""
 
     session: int
 
 
 Record = Opened | Taken | Answered | Closed
 _DECODER = msgspec.msgpack.Decoder(Record, strict=True)
-# how the array of a record begins: its length in one byte, and the tag with its own length in one byte
+# start of the array of a record: its length in one byte, and the tag with its own length in one byte
 _BEGINNING = re.compile(rb"[\x90-\x9f](?:\xa6opened|\xa5taken|\xa8answered|\xa6closed)")
 
 
 def decision_of(record: Answered) -> Decision:
-    """Return the decision that a record was made of."""
+    """Return the decision stored in a record."""
     agents = np.frombuffer(record.agents, np.int64)
     rows = len(agents)
     parts = (record.action, record.mean, record.std, record.state, record.noise)
@@ -127,17 +128,17 @@ def decision_of(record: Answered) -> Decision:
 
 
 class ExperienceLog:
-    """A log that grows by records.
+    """Append-only log of records.
 
     Parameters
     ----------
     folder
-        Where its segments are; made when it is not there.
+        Folder of the segments; created if it does not exist.
     fsync
         Whether :meth:`flush` waits until the disk has the records, so that a power failure loses none; otherwise they
-        are safe from the end of any process, but not from that of the machine.
+        survive the end of any process, but not a crash of the machine.
     when_full
-        As of :func:`keep_trying`; unless given, a full disk is an error at once.
+        As in :func:`keep_trying`; by default, a full disk is an error at once.
     """
 
     def __init__(
@@ -151,22 +152,22 @@ class ExperienceLog:
         self._synced = True
 
     def segments(self) -> list[int]:
-        """Return the numbers of the segments that are there, in order."""
+        """Return the numbers of the existing segments, in order."""
         return sorted(int(path.stem) for path in self._folder.glob("*.log"))
 
     def begin(self, number: int) -> None:
-        """Begin a new segment, which later records go to."""
+        """Begin a new segment for later records."""
         self.close()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
         self._file = private_opener(str(self._path(number)), flags)
         self._end = 0
-        if self._fsync:  # the disk has to know the name of the file, too
+        if self._fsync:  # the name of the file has to be on the disk, too
             folder = os.open(self._folder, os.O_RDONLY)
             os.fsync(folder)
             os.close(folder)
 
     def append(self, record: Record) -> None:
-        """Write a record whole, or nothing of it; a full disk is waited for."""
+        """Write a record completely or not at all, waiting while the disk is full."""
         assert self._file is not None
         content = msgspec.msgpack.encode(record)
         content = _HEAD.pack(len(content), zlib.crc32(content)) + content
@@ -185,7 +186,7 @@ class ExperienceLog:
             raise
 
     def flush(self) -> None:
-        """With ``fsync``, wait until the disk has all records: once for all of a turn, about 4 ms."""
+        """With ``fsync``, wait until the disk has all records; called once per turn, about 4 ms."""
         if self._fsync and not self._synced and self._file is not None:
             os.fsync(self._file)
         self._synced = True
@@ -197,7 +198,7 @@ class ExperienceLog:
                 self._path(segment).unlink()
 
     def begin_again(self, number: int) -> None:
-        """Begin a segment again; what it and later ones hold is kept beside them, as ``*.diverged``."""
+        """Restart a segment; it and later ones are kept under the names ``*.diverged``."""
         self.close()
         for segment in self.segments():
             if segment >= number:
@@ -211,21 +212,21 @@ class ExperienceLog:
         *,
         discard_damaged: bool = False,
     ) -> Iterator[Record]:
-        """Read the records of a segment and all later ones; a torn end of the last one is cut off.
+        """Read the records of a segment and all later ones; an incomplete end of the last one is cut off.
 
         Parameters
         ----------
         number
-            Of the first segment.
+            Number of the first segment.
         say
-            Told what is left out.
+            Called with messages on what is left out.
         discard_damaged
-            Give up what lies behind a damage or a missing segment; it stays on the disk, under another name.
+            Discard the records after a damage or a missing segment; they stay on the disk under another name.
 
         Raises
         ------
         RunError
-            When a segment is missing, or damaged before whole records; nothing on the disk has changed then.
+            If a segment is missing, or damaged before complete records; nothing on the disk has changed then.
         """
         there = [segment for segment in self.segments() if segment >= number]
         for segment in range(number, max([number, *there]) + 1):
@@ -239,8 +240,8 @@ class ExperienceLog:
             behind = [record for part in (content[end:], *later) for record in _found_records(part)]
             if segment in there and not behind:
                 say(
-                    f"the experience log ends in {len(content) - end} bytes of a record that is not whole, as a kill "
-                    "or a power failure leaves it: they are left out"
+                    f"the experience log ends with {len(content) - end} bytes of an incomplete record, as after a "
+                    "kill or a power failure; they are left out"
                 )
                 os.truncate(self._path(segment), end)  # later segments may follow
                 continue
@@ -249,8 +250,8 @@ class ExperienceLog:
             lost = f"{len(behind)} whole records behind that, with {_steps_in(behind)} environment steps"
             if not discard_damaged:
                 raise RunError(
-                    f"the experience log {where}; {lost}, would be lost. Nothing was changed: bring the log back from "
-                    "a copy, or continue without them with `flowsim resume RUN --discard-damaged`"
+                    f"the experience log {where}; {lost}, would be lost. Nothing was changed: restore the log from a "
+                    "copy, or continue without them with `flowsim resume RUN --discard-damaged`"
                 )
             say(f"the experience log {where}; {lost}, are left out, and kept as *.damaged")
             for other in there:
@@ -270,7 +271,7 @@ class ExperienceLog:
 
 
 def _record_at(content: bytes, at: int) -> tuple[Record, int] | None:
-    """Return the record that begins at a byte and where it ends; None when it is not whole."""
+    """Return the record that begins at byte ``at`` and its end; None if it is incomplete."""
     if at + _HEAD.size > len(content):
         return None
     length, checksum = _HEAD.unpack_from(content, at)
@@ -280,12 +281,12 @@ def _record_at(content: bytes, at: int) -> tuple[Record, int] | None:
         return None
     try:
         return _DECODER.decode(record), begin + length
-    except msgspec.DecodeError:  # zeros are an empty record with the right checksum
+    except msgspec.DecodeError:  # zeros are an empty record with a correct checksum
         return None
 
 
 def _found_records(content: bytes) -> list[Record]:
-    """Return the whole records that lie anywhere in some bytes, whatever the lengths say that stand before them."""
+    """Return the complete records found anywhere in ``content``, independent of earlier length fields."""
     records, end = list[Record](), 0
     for beginning in _BEGINNING.finditer(content):
         at = beginning.start() - _HEAD.size
@@ -296,7 +297,7 @@ def _found_records(content: bytes) -> list[Record]:
 
 
 def _steps_in(records: list[Record]) -> int:
-    """Count the environment steps that records hold."""
+    """Count the environment steps in records."""
     steps = 0
     for record in records:
         for frame in record.frames if isinstance(record, Taken) else ():
@@ -307,12 +308,12 @@ def _steps_in(records: list[Record]) -> int:
 
 
 def keep_trying(action: Callable[[], object], when_full: WhenFull) -> None:
-    """Do what writes to a disk, again each second as long as the disk is full.
+    """Run an action that writes to a disk, and repeat it every second as long as the disk is full.
 
     Parameters
     ----------
     action
-        Writes all of it, or nothing.
+        Function that writes everything or nothing.
     when_full
         Called after each failure.
     """

@@ -1,8 +1,8 @@
-"""Which messages of which worker the learner has taken in, so that each counts exactly once.
+"""Record of the messages that the learner has accepted from each worker, so that each counts exactly once.
 
-``PROTOCOL.md`` states the rules ("The learner"). Nothing here knows of sockets or of learning: the server asks what to
-do with a message, and notes what it did. What the ledger knows lives as long as the run: it is part of every
-checkpoint, and the experience log says how it went on from there.
+``PROTOCOL.md`` states the rules ("The learner"). This module uses neither sockets nor the learner: the server asks what
+to do with a message, and records what it did. The ledger persists as long as the run: it is part of every checkpoint,
+and the experience log contains the changes since then.
 """
 
 from collections import Counter, deque
@@ -19,15 +19,15 @@ __all__ = ["Entry", "Ledger", "OrderError", "Verdict"]
 
 
 _REMEMBERED_PROCESSES = 4096
-# of a session: by their checksums a late copy is told from another message
+# per session: their checksums distinguish a late copy from another message
 _REMEMBERED_MESSAGES = 16
 
 
 class OrderError(ProtocolError):
-    """A message that cannot come next; its session cannot go on.
+    """A message that is out of order, so that its session cannot continue.
 
-    The sentence tells no number but the sender's own: it may be somebody who has the session's number and tries which
-    sequence the learner expects.
+    The text contains no numbers except the sender's own, because the sender may be somebody who has the number of the
+    session and probes which sequence the learner expects.
     """
 
     def __init__(self, what: str, header: Header) -> None:
@@ -38,11 +38,11 @@ class OrderError(ProtocolError):
 class Verdict(Enum):
     """What to do with a RESET or STEP."""
 
-    TAKE = "take it in"
+    TAKE = "accept it"
     REPEAT = "send the same ACTION again"
-    WAIT = "say PAUSE: it is taken in and not answered yet"
-    LATE = "say ERROR: a later one was taken in; if it is no late copy, its sender is not who was heard since"
-    FORK = "say ERROR: another message was taken in under its number"
+    WAIT = "reply PAUSE: it is accepted and not answered yet"
+    LATE = "reply ERROR: a later message was accepted; unless this is a late copy, two processes use the session"
+    FORK = "reply ERROR: another message was accepted under its number"
 
 
 @dataclass
@@ -52,21 +52,21 @@ class Entry:
     Attributes
     ----------
     session
-        Its number.
+        Number of the session.
     incarnation
-        The number by which the worker's process knows itself.
+        Random number that identifies the worker's process.
     slot, number
-        Number of the worker, and how many sessions it had before.
+        Number of the worker, and number of its earlier sessions.
     first_agent, environments
-        Agent of its first environment, and how many it hosts.
+        Agent of its first environment, and number of its environments.
     sequence
-        The last message that was taken in; 0 before the first.
+        Number of the last message accepted; 0 before the first.
     answer
         Frame of the ACTION to that message; empty while there is none.
     minor
         Minor version of that message, and so of the ACTION to it.
     checksums
-        Of the last messages that were taken in, the newest last; those of older ones are not known.
+        Checksums of the last messages accepted, the newest last; those of older messages are not kept.
     """
 
     session: int
@@ -87,12 +87,12 @@ class Entry:
 
     @property
     def waiting(self) -> bool:
-        """Whether a message was taken in that has no ACTION yet."""
+        """Whether its last message has no ACTION yet."""
         return self.sequence > 0 and not self.answer
 
     @property
     def acting(self) -> bool:
-        """Whether an ACTION is out whose outcome is not in."""
+        """Whether an ACTION was issued whose outcome has not arrived."""
         return bool(self.answer)
 
 
@@ -102,7 +102,7 @@ class Ledger:
     Attributes
     ----------
     starts
-        How many sessions each worker has had.
+        Number of sessions that each worker has had.
     """
 
     def __init__(self) -> None:
@@ -130,12 +130,12 @@ class Ledger:
     def open(
         self, session: int, incarnation: int, slot: int, first_agent: int, environments: int
     ) -> Entry:
-        """Begin the session of a worker that has none.
+        """Open the session of a worker that has none.
 
         Raises
         ------
         ValueError
-            When the worker has one.
+            If the worker has one.
         """
         if self.of_slot(slot) is not None:
             raise ValueError(f"worker {slot} has a session already")
@@ -145,20 +145,20 @@ class Ledger:
         return entry
 
     def close(self, session: int) -> None:
-        """Forget a session; its messages are not known any more."""
+        """Remove a session; its messages are no longer known."""
         self._closed.append(self._entries.pop(session).incarnation)
 
     def has_closed(self, incarnation: int) -> bool:
-        """Tell whether a process had a session that was closed: it can have no other."""
+        """Return whether a process had a session that was closed; it cannot get another."""
         return incarnation in self._closed
 
     def classify(self, header: Header) -> Verdict:
-        """Say what to do with a RESET or STEP of a known session; nothing changes by it.
+        """Return what to do with a RESET or STEP of a known session, without changing anything.
 
         Raises
         ------
         OrderError
-            When it cannot come now.
+            If it is out of order.
         """
         entry = self[header.session]
         name = f"{header.kind.name} {header.sequence}"
@@ -181,7 +181,7 @@ class Ledger:
         return Verdict.TAKE
 
     def _classify_known(self, entry: Entry, header: Header) -> Verdict:
-        """Say what to do with a message whose number was taken in before."""
+        """Return what to do with a message whose number was accepted before."""
         age = entry.sequence - header.sequence
         if age < len(entry.checksums) and entry.checksums[-1 - age] != header.checksum:
             return Verdict.FORK
@@ -190,17 +190,17 @@ class Ledger:
         return Verdict.REPEAT if entry.answer else Verdict.WAIT
 
     def take(self, header: Header) -> None:
-        """Note that a message was taken in."""
+        """Record that a message was accepted."""
         entry = self[header.session]
         entry.sequence, entry.answer, entry.minor = header.sequence, b"", header.minor
         entry.checksums = [*entry.checksums[1 - _REMEMBERED_MESSAGES :], header.checksum]
 
     def answer(self, session: int, frame: bytes) -> None:
-        """Note the ACTION to the last message."""
+        """Record the ACTION to the last message."""
         self[session].answer = frame
 
     def save(self) -> dict[str, Any]:
-        """Return what :meth:`restore` needs, fit for JSON."""
+        """Return the state for :meth:`restore`, serializable as JSON."""
         entries = [asdict(entry) | {"answer": entry.answer.hex()} for entry in self]
         return {
             "starts": sorted(self.starts.items()),
@@ -209,12 +209,12 @@ class Ledger:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take over the result of :meth:`save`."""
+        """Restore the result of :meth:`save`."""
         self.starts = Counter(dict(saved["starts"]))
         entries = [
             Entry(**entry | {"answer": bytes.fromhex(entry["answer"])})
             for entry in saved["entries"]
         ]
         self._entries = {entry.session: entry for entry in entries}
-        # none in older checkpoints
+        # missing in older checkpoints
         self._closed = deque(saved.get("closed", ()), _REMEMBERED_PROCESSES)

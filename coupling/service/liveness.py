@@ -1,4 +1,4 @@
-"""Which workers are there: signs of life, silence and slowness, and which places are reserved; no socket here."""
+"""State of the workers: heartbeats, silence, slowness and reserved slots; uses no socket."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,16 +15,16 @@ __all__ = ["Liveness"]
 
 
 class Liveness:
-    """The processes behind the open sessions of a ledger, as the learner hears them.
+    """State of the processes behind the open sessions of a ledger, from the messages that the learner received.
 
     Parameters
     ----------
     ledger
         The open sessions.
     terms
-        How long a worker may be silent, busy or away.
+        How long a worker may be silent, busy or disconnected.
     clock
-        Tells the seconds.
+        Function that returns the time in seconds.
     """
 
     def __init__(self, ledger: Ledger, terms: Terms, clock: Callable[[], float]) -> None:
@@ -42,7 +42,7 @@ class Liveness:
         return self._sessions[number]
 
     def begin(self, entry: Entry) -> Session:
-        """Take in who a session has just begun with; it is not heard yet."""
+        """Add a session that has just been opened and whose process has not been heard yet."""
         now = self._clock()
         session = self._sessions[entry.session] = Session(entry, seen=now, busy_since=now)
         return session
@@ -52,10 +52,10 @@ class Liveness:
         del self._sessions[number]
 
     def begin_anew(self, *, kept: bool) -> None:
-        """Take the sessions of the ledger for silent, after it was restored or replayed.
+        """Mark all sessions of the ledger as silent, after it was restored or replayed.
 
-        Their workers may live, and find this learner soon: until they are heard, or known to be dead, their places are
-        ``kept`` for a while.
+        Their workers may be alive and find this learner soon. If ``kept``, their slots are reserved for a while, until
+        they are heard or known to be dead.
         """
         self._sessions = {}
         for entry in self._ledger:
@@ -63,7 +63,7 @@ class Liveness:
             session.kept_until = self._clock() + 2 * self._terms.dead_after if kept else 0.0
 
     def heard(self, number: int) -> Session | None:
-        """Note a sign of life of a session, and return it; None for one that is unknown or over."""
+        """Record a sign of life of a session and return it; None if it is unknown or over."""
         session = self._sessions.get(number)
         if session is None or session.over:
             return None
@@ -71,19 +71,19 @@ class Liveness:
         return session
 
     def connected(self, slot: int) -> bool:
-        """Tell whether a worker is there."""
+        """Return whether a worker is connected."""
         entry = self._ledger.of_slot(slot)
         return entry is not None and self._sessions[entry.session].alive
 
     def drop(self, slot: int) -> None:
-        """Note that a worker is dead; its open episodes wait for the last step that its successor may bring."""
+        """Record that a worker is dead; its open episodes wait for the last step, which its successor may bring."""
         entry = self._ledger.of_slot(slot)
         if entry is not None:
             session = self._sessions[entry.session]
             session.alive, session.kept_until = False, 0.0
 
     def keeps(self, slot: int) -> float:
-        """Return for how many seconds a place is kept for a worker that may find the restarted learner soon."""
+        """Return for how many seconds a slot is reserved for a worker that may find the restarted learner soon."""
         entry = self._ledger.of_slot(slot)
         return (
             0.0
@@ -92,10 +92,10 @@ class Liveness:
         )
 
     def challenge(self, holder: Session) -> Pause | Reject:
-        """Refuse a newcomer once the holder of its place has given a sign of life well after its first HELLO.
+        """Reject a newcomer once the holder of its slot has given a sign of life well after the newcomer's first HELLO.
 
-        What the holder sent before it died may still be on its way when the newcomer is there. Until that is known, the
-        newcomer is told what it waits for.
+        Messages that the holder sent before it died may still arrive after the newcomer. Until it is clear whether the
+        holder is alive, the newcomer gets a PAUSE that says what it waits for.
         """
         now, name = self._clock(), f"worker {holder.entry.slot}"
         if now - holder.challenged > 2 * self._terms.dead_after:
@@ -107,10 +107,10 @@ class Liveness:
         )
 
     def _may_be_in_a_step(self, session: Session) -> bool:
-        """Tell whether a worker that is silent may do nothing but step: that may hold all of its process's threads.
+        """Return whether a silent worker may be in an environment step, which may block all threads of its process.
 
-        Where its process can be looked at, that tells. Elsewhere a step is assumed to run until another process claims
-        the worker's place and hears nothing of it for a while.
+        If the process is on this machine, its state decides. Otherwise, a step is assumed to run until another process
+        has claimed the worker's slot and nothing is heard of the worker for a while.
         """
         if session.entry.waiting:
             return False
@@ -120,10 +120,10 @@ class Liveness:
         return session.challenged < session.seen or claimed <= self._terms.dead_after
 
     def lost(self) -> list[tuple[int, str]]:
-        """Return the workers that are silent or too slow, with the reason; call it right after a turn."""
+        """Return the workers that are silent or too slow, with the reasons; call it right after a turn."""
         now = self._clock()
         away, self._looked = now - self._looked, now
-        # this process was stopped, or busy: nobody could be heard meanwhile
+        # this process was stopped or busy and could not hear anybody
         if away > self._terms.heartbeat:
             for session in self:
                 session.seen = min(now, session.seen + away)
@@ -152,7 +152,7 @@ class Liveness:
         ]
 
     def awaited(self) -> set[int]:
-        """Return the sessions whose workers live, or may live and find this learner soon."""
+        """Return the sessions whose workers are alive, or may be alive and find this learner soon."""
         now = self._clock()
         return {
             each.entry.session
@@ -167,7 +167,7 @@ class Liveness:
         return float(middle), float(tail)
 
     def summaries(self) -> list[dict[str, Any]]:
-        """Return what is known of each worker that is there, for the status."""
+        """Return a summary of each connected worker, for the status."""
         now, there = self._clock(), [session for session in self if session.alive]
         return [
             session.summary(now) | {"starts": self._ledger.starts[session.entry.slot]}

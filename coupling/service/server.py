@@ -1,13 +1,12 @@
-"""The learner's side of the service: one thread that serves everybody who waits, then learns a little.
+"""The server of the learner: one thread that answers all waiting workers, then does a gradient step if one is due.
 
-A Python thread of gradient steps beside the socket would hold every answer up by the interpreter's switch
-interval, so one thread alternates: :meth:`Server.turn` answers all waiting agents in one batched inference
-and does one gradient step if one is due.
+With gradient steps in a second Python thread, every answer would be delayed by the interpreter's switch interval.
+Therefore one thread alternates: :meth:`Server.turn` answers all waiting agents in one batched inference and does one
+gradient step if one is due.
 
-The server has the socket and speaks the protocol; what counts, and that it counts once, is the exchange's
-(:mod:`coupling.service.exchange`), and who is there is known by :mod:`coupling.service.liveness`. What is left is one
-class in one file: each kind of message has a method, and all of them look at the same sessions and answer by the same
-socket.
+The server owns the socket and implements the protocol. :mod:`coupling.service.exchange` makes each message count
+exactly once, and :mod:`coupling.service.liveness` tracks which workers are alive. The rest is one class in one file,
+with one method for each kind of message, because all of them use the same sessions and the same socket.
 """
 
 import time
@@ -49,17 +48,17 @@ from rl_agent.normalization.states import FARTHEST, LARGEST_NUMBER
 
 __all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
 
-_MESSAGES_A_TURN = 4096  # a peer that floods the socket cannot keep the learner from learning
+_MESSAGES_A_TURN = 4096  # so that a peer that floods the socket cannot stop the learning
 _REMEMBERED_OFFENDERS = 65536
 _MOMENT = 20  # milliseconds
-_LATE_COPIES = 3  # of messages of a session, which a network may make
-# STATUS answered within a second; a peer that asks more often is not heard for the rest of it
+_LATE_COPIES = 3  # of messages of a session, which a network may produce
+# STATUS requests answered per second; a peer that sends more is ignored for the rest of the second
 _STATUS_OF_A_PEER, _STATUS_OF_ALL = 100, 400
 _UNLEARNABLE = (
-    f"gave a step that cannot be learned from: a number is beyond {LARGEST_NUMBER:g}, or an observation beyond "
+    f"sent a step that cannot be learned from: a number is beyond {LARGEST_NUMBER:g}, or an observation beyond "
     f"{FARTHEST:g} standard deviations; its episode ends at the step before"
 )
-# in its queues: a peer that floods them, or reads nothing, does not fill the memory
+# length of its queues, so that a peer that floods them or reads nothing does not fill the memory
 _MESSAGES_OF_A_PEER = 32
 
 
@@ -69,41 +68,42 @@ class Server:
     Parameters
     ----------
     learner
-        What learns.
+        The learner.
     endpoint
         ZeroMQ address to bind; ``tcp://127.0.0.1:*`` takes a free port.
     terms
-        What every worker has to agree to.
+        Terms that every worker has to agree to.
     limit
         Environment steps after which no more actions are given.
     log
-        Where everything is written before it counts; a segment of it must have begun before the first turn.
+        Experience log, to which everything is written before it takes effect; a segment must have begun before the
+        first turn.
     keys
-        Encrypt, and let in only who has the workers' key; None does neither, which loopback alone allows.
+        Keys for encryption and authentication of the workers; None disables both, which only loopback allows.
     clock
-        Tells the seconds by which silence and slowness are measured.
+        Function that returns the time in seconds, used to measure silence and slowness.
 
     Attributes
     ----------
     endpoint
         The address that was bound.
     exchange
-        What was exchanged with the workers.
+        The exchange of messages with the workers.
     liveness
-        Which of them are there.
+        State of the workers.
     counts
-        What happened.
+        Counters of the service.
     errors, farewells
-        Workers that said that they cannot go on, and those that left, with the reason.
+        Workers that reported that they cannot continue, and workers that left, with the reason.
     warnings
-        What is wrong with a session, once for each; a sentence that names the worker.
+        Problems with sessions, one for each; a sentence that names the worker.
     report
-        JSON text that answers STATUS.
+        JSON text of the answer to STATUS.
 
     Raises
     ------
     ConfigError
-        When other machines reach the endpoint and there are no keys.
+        If other machines can reach the endpoint and there are no keys.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Server:
         self._socket.set(zmq.MAXMSGSIZE, terms.longest_frame)
         self._socket.set(zmq.RCVHWM, _MESSAGES_OF_A_PEER)
         self._socket.set(zmq.SNDHWM, _MESSAGES_OF_A_PEER)
-        self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE leaves
+        self._socket.set(zmq.LINGER, 1000)  # so that GOODBYE is sent
         self._guard = Guard(self._socket, endpoint, keys)
         self.endpoint = self._guard.bind(len(terms.agents_of_each), clock)
         self.exchange = Exchange(
@@ -137,8 +137,8 @@ class Server:
         )
         self.liveness = Liveness(self.exchange.ledger, terms, clock)
         self._offenders: OrderedDict[bytes, None] = OrderedDict()
-        self._asked: Counter[bytes] = Counter()  # STATUS, of each peer
-        self._asked_since = clock()  # within the second that began then
+        self._asked: Counter[bytes] = Counter()  # STATUS requests of each peer
+        self._asked_since = clock()  # since this time, for one second
         self.errors: list[tuple[int, str]] = []
         self.farewells: list[tuple[int, str]] = []
         self.warnings: list[str] = []
@@ -147,7 +147,7 @@ class Server:
     # --- the turn -----------------------------------------------------------------------------------------
 
     def turn(self, wait: float = 0.1) -> None:
-        """Serve everybody who waits, then do one gradient step if one is due.
+        """Answer all waiting workers, then do one gradient step if one is due.
 
         Parameters
         ----------
@@ -162,11 +162,11 @@ class Server:
 
     @property
     def counts(self) -> Counts:
-        """What happened."""
+        """Counters of the service."""
         return self.exchange.counts
 
     def _receive(self, milliseconds: int) -> None:
-        """Take in all messages that are there, waiting for the first one."""
+        """Handle all messages that have arrived, waiting for the first one."""
         if milliseconds:
             self._socket.poll(milliseconds)
         self._guard.attend()
@@ -183,7 +183,7 @@ class Server:
         self.exchange.complaints.clear()
 
     def _hear(self, route: bytes, frames: list[bytes]) -> None:
-        """Handle one message; a violation is counted, answered with its reason, and its sender heard no more."""
+        """Handle one message; a violation is counted and answered with its reason, and its sender is then ignored."""
         rests = self._asked[route] >= _STATUS_OF_A_PEER and self._asked_lately()
         if rests or route in self._offenders:
             self.counts.unheard += 1
@@ -199,10 +199,10 @@ class Server:
                 return
             message = decode_control(header, body)
             if isinstance(message, Hello):
-                self.exchange.settle()  # what came may be of the process whose place this one takes
+                self.exchange.settle()  # accepted messages may be of the process that this one replaces
                 self._hello(route, message)
             elif isinstance(message, Status):
-                self._tell_status(route)
+                self._print_status(route)
             elif isinstance(message, Heartbeat | Error | Goodbye):
                 self._sign_of_life(route, header, message)
             else:
@@ -221,8 +221,8 @@ class Server:
             else:
                 self._reject(route, str(error), minor)
 
-    def _tell_status(self, route: bytes) -> None:
-        """Answer STATUS, unless it is asked so often that answering would keep the learner from learning."""
+    def _print_status(self, route: bytes) -> None:
+        """Answer STATUS, unless there are so many requests that answering would slow the learning."""
         if not self._asked_lately():
             self._asked.clear()
             self._asked_since = self._clock()
@@ -233,16 +233,16 @@ class Server:
         self._send(route, encode_control(StatusReply(self.report), epoch=self._terms.epoch))
 
     def _asked_lately(self) -> bool:
-        """Whether the second in which STATUS are counted is not over."""
+        """Return whether the second in which STATUS requests are counted is not over."""
         return self._clock() - self._asked_since < 1.0
 
     def _order(self, route: bytes, header: Header, frame: bytes, body: bytes) -> None:
-        """Do with a RESET or STEP what the ledger says."""
+        """Handle a RESET or STEP according to the ledger."""
         session = self._found(route, header)
         if session is None:
             return
         verdict = self.exchange.ledger.classify(header)
-        # the worker is still answered where it was heard
+        # the worker is still answered over the connection by which it was heard
         if verdict in (Verdict.FORK, Verdict.LATE):
             self._contest(route, session, header, verdict)
             return
@@ -257,7 +257,7 @@ class Server:
         else:
             self.counts.pauses += 1
             self.exchange.settle()
-            self.exchange.flush()  # what is paused has to be safe
+            self.exchange.flush()  # PAUSE says that the message is safe
             pause = Pause("the learner has it; learning must catch up before the next action")
             ids = {
                 "session": header.session,
@@ -267,26 +267,26 @@ class Server:
             self._send(route, encode_control(pause, **ids))
 
     def _contest(self, route: bytes, session: Session, header: Header, verdict: Verdict) -> None:
-        """Tell the sender at once that its message is not what the session holds, and the run if it is no late copy."""
+        """Tell the sender that its message contradicts the session, and warn the run unless it is a late copy."""
         name = f"{header.kind.name} {header.sequence}"
         if verdict is Verdict.FORK:
             self.counts.forks += 1
-            what = f"{name} came, but another message had been taken in under its number"
-            self._warn(session, f"{what}: another process speaks for its session")
+            what = f"{name} came, but another message had been accepted under its number"
+            self._warn(session, f"{what}: another process uses its session")
         else:
             self.counts.stale += 1
             session.late += 1
-            what = f"{name} came after a later message of its session had been taken in"
+            what = f"{name} came after a later message of its session had been accepted"
             if session.late == _LATE_COPIES:
                 self._warn(
                     session,
                     f"{what}, {_LATE_COPIES} times by now: it is behind its session",
                 )
-        reason = f"{what}; if this worker sent no other one, another process speaks for its session, which has to end"
+        reason = f"{what}; if this worker sent no other one, another process uses its session, which has to end"
         self._send_error(route, header, reason)
 
     def _warn(self, session: Session, what: str) -> None:
-        """Tell the run that something is wrong with a session, once."""
+        """Warn the run of a problem with a session, once per session."""
         if not session.warned:
             session.warned = True
             who = f" (process {session.pid} on {session.host})" if session.pid else ""
@@ -297,7 +297,7 @@ class Server:
         self._send(route, encode_control(Error(reason), **ids))
 
     def _found(self, route: bytes, header: Header) -> Session | None:
-        """Return the session of a message, with its sign of life noted; refuse a message of an unknown one."""
+        """Return the session of a message and record its sign of life; refuse a message of an unknown session."""
         session = self.liveness.heard(header.session)
         if session is None:
             self.counts.strangers += 1
@@ -329,12 +329,12 @@ class Server:
     # --- joining ------------------------------------------------------------------------------------------
 
     def _hello(self, route: bytes, hello: Hello) -> None:
-        """Open a session, or say why not, or that a sign of life of who has the place is waited for.
+        """Open a session, reject it with a reason, or let it wait for a sign of life of the holder of the slot.
 
         Raises
         ------
         ProtocolError
-            When what it recovered is no frame of RESET or STEP.
+            If its recovered frame is not a RESET or STEP.
         """
         if hello.recovered and decode(hello.recovered)[0].kind not in (Kind.RESET, Kind.STEP):
             raise ProtocolError("what is recovered is neither RESET nor STEP")
@@ -342,12 +342,12 @@ class Server:
         known = ledger.of_incarnation(hello.incarnation)
         if known is not None and (
             session := self.liveness.heard(known.session)
-        ):  # said again before the answer arrived
+        ):  # HELLO was repeated before the answer arrived
             session.came_by(route)
             self._welcome(session, route, hello)
             return
         slot = self._place_for(hello) if hello.slot is None else hello.slot
-        # this was long on its way
+        # this HELLO arrived late
         has_closed = known is not None or ledger.has_closed(hello.incarnation)
         reason = (
             "its session is over, or another process has taken its place"
@@ -361,14 +361,14 @@ class Server:
         before = ledger.of_slot(slot)
         if before is not None:
             holder = self.liveness[before.session]
-            # who has the outbox of a process proves that it is dead
+            # a process that has the outbox of another proves that the other is dead
             if _session_of(hello.recovered) != before.session:
                 answer: Pause | Reject | None = None
                 if holder.alive:
                     answer = self.liveness.challenge(holder)
                 elif left := self.liveness.keeps(slot):
                     answer = Pause(
-                        f"the learner was started just now, and keeps the place of worker {slot} for {left:.1f} s"
+                        f"the learner has just started, and reserves the place of worker {slot} for {left:.1f} s"
                     )
                 if answer is not None:
                     self._send(route, encode_control(answer, epoch=self._terms.epoch))
@@ -384,14 +384,14 @@ class Server:
         self._welcome(session, route, hello)
 
     def _reject(self, route: bytes, reason: str, minor: int) -> None:
-        """Refuse a message; the answer has its minor version, by which a worker knows what this learner speaks."""
+        """Refuse a message; the minor version of the answer tells the worker which version this learner speaks."""
         frame = encode_control(
             Reject(reason), epoch=self._terms.epoch, minor=min(minor, VERSION[1])
         )
         self._send(route, frame)
 
     def _recover(self, frame: bytes, sessions: Container[int]) -> None:
-        """Take in the last message of one of these dead sessions, unless it came already."""
+        """Accept the last message of one of these dead sessions, unless it arrived before."""
         if not frame:
             return
         try:
@@ -404,7 +404,7 @@ class Server:
                 session = self.liveness[header.session]
                 self._warn(
                     session,
-                    f"its {header.kind.name} {header.sequence} is not what was taken in for it before",
+                    f"its {header.kind.name} {header.sequence} differs from the one accepted before",
                 )
             if verdict is not Verdict.TAKE:
                 return
@@ -425,7 +425,7 @@ class Server:
         self._send(route, encode_control(welcome, session=entry.session, epoch=terms.epoch))
 
     def _place_for(self, hello: Hello) -> int | None:
-        """Return the place of the process whose last message a worker brings, or else the first that is free."""
+        """Return the slot of the process whose last message a worker brings, or else the first free slot."""
         for entry in self.exchange.ledger:
             if (
                 entry.environments == hello.environments
@@ -447,7 +447,7 @@ class Server:
     # --- answering ------------------------------------------------------------------------------------------
 
     def _answer(self) -> None:
-        """Answer everybody who is there and waits."""
+        """Answer all connected workers that wait."""
         waiting = [
             session.entry for session in self.liveness if session.entry.waiting and session.alive
         ]
@@ -457,9 +457,10 @@ class Server:
             self._send_to(session, entry.answer)
 
     def _send_to(self, session: Session, frame: bytes) -> bool:
-        """Send by each connection that brought the session's last message; tell whether one of them is there.
+        """Send over each connection that brought the session's last message; return whether one of them exists.
 
-        After the learner was away, copies that came by several are read in no fixed order, and all but one are dead.
+        After the learner was away, copies from several connections are read in no fixed order, and all connections but
+        one are dead.
         """
         reached = [
             self._send(route, frame) for route in session.routes
@@ -467,7 +468,7 @@ class Server:
         return any(reached)
 
     def _send(self, route: bytes, frame: bytes) -> bool:
-        """Send without waiting; tell whether the connection is there. A peer that has gone is found by its silence."""
+        """Send without waiting; return whether the connection exists. A peer that left is detected by its silence."""
         try:
             self._socket.send_multipart((route, frame), zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -476,27 +477,27 @@ class Server:
             return False
         return True
 
-    # --- going on after a checkpoint ------------------------------------------------------------------------
+    # --- continuing after a checkpoint ------------------------------------------------------------------------
 
     def restore(self, notes: dict[str, Any]) -> None:
-        """Take over what the exchange noted at a checkpoint, before the first turn."""
+        """Restore the state of the exchange from a checkpoint, before the first turn."""
         self.exchange.restore(notes)
         self.liveness.begin_anew(kept=False)
 
     def replay(self, records: Iterable[Record]) -> int:
-        """Do again what the log says was done since the checkpoint.
+        """Replay the log since the checkpoint.
 
         Returns
         -------
         int
-            Environment steps that came back.
+            Number of recovered environment steps.
         """
         returned = self.exchange.replay(records)
         self.liveness.begin_anew(kept=True)
         return returned
 
     def retire(self, outboxes: Iterable[bytes]) -> None:
-        """End all sessions, with the last messages of their processes: the agents are given to other workers."""
+        """Close all sessions after accepting their last messages, so that their agents can go to other workers."""
         for frame in outboxes:
             self._recover(frame, self.liveness)
         for session in list(self.liveness):
@@ -513,18 +514,18 @@ class Server:
         patience: float = 0.0,
         waiting: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """Say GOODBYE to every worker and close the socket.
+        """Send GOODBYE to every worker and close the socket.
 
         Parameters
         ----------
         reason
-            Why.
+            Text of the GOODBYE.
         patience
-            Seconds for which those are told who speak up meanwhile, at most: workers that this learner has not heard
-            yet, and, for a quarter of the time, those who were told and do not answer: what is sent over a connection
-            that its worker gives up just then is lost.
+            Maximum of seconds to wait for workers that this learner has not heard yet, which are told when they send
+            something, and, for a quarter of that time, for workers that were told and do not answer, because a message
+            over a connection that its worker is just giving up is lost.
         waiting
-            Called again and again meanwhile, with the seconds that have passed.
+            Called repeatedly during the wait, with the seconds passed.
         """
         if self._socket.closed:
             return
@@ -542,21 +543,21 @@ class Server:
             kind, spoke = self._dismiss(reason)
             if kind in (Kind.GOODBYE, Kind.ERROR):
                 gone |= spoke
-            elif kind is not Kind.HEARTBEAT:  # to a worker's heart nothing else may be news
+            elif kind is not Kind.HEARTBEAT:  # a heartbeat thread may not act on a GOODBYE
                 told |= spoke
         self._guard.close()
         self._socket.close()
         self._context.term()
 
     def _dismiss(self, reason: str) -> tuple[Kind | None, set[int]]:
-        """Say GOODBYE to the worker that speaks within a moment, over the connection by which it does.
+        """Send GOODBYE to the worker whose message arrives within a moment, over the same connection.
 
         Returns
         -------
         Kind or None
-            What it said; one that leaves is not answered.
+            Kind of its message; a worker that leaves is not answered.
         set of int
-            Its session; nothing if nobody spoke, or no worker.
+            Its session; empty if no message of a worker arrived.
         """
         self._socket.poll(_MOMENT)
         self._guard.attend()
@@ -578,12 +579,12 @@ class Server:
 
     @property
     def accepted(self) -> int:
-        """How many connections came."""
+        """Number of connections accepted."""
         return self._guard.accepted
 
     @property
     def refused(self) -> int:
-        """How many peers did not get through the handshake."""
+        """Number of peers whose handshake failed."""
         return self._guard.refused
 
     @property

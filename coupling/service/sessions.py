@@ -1,4 +1,4 @@
-"""What the server keeps of each worker, and what it counts."""
+"""State that the server keeps of each worker, and its counters."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,32 +8,32 @@ from coupling.wire.protocol import Heartbeat
 
 __all__ = ["Counts", "Session"]
 
-# of a session: a worker makes a new connection each ten seconds or so that nobody answers it
+# per session: a worker without an answer makes a new connection about every ten seconds
 _ROUTES = 64
 
 
 @dataclass
 class Counts:
-    """What the service has seen since it began.
+    """Counters of the service since it began.
 
     Attributes
     ----------
     round_trips, batches
-        Actions given, and in how many batched inferences.
+        Number of actions given, and of the batched inferences for them.
     diverged, failed
-        Episodes that ended because their simulation blew up, or because their environment failed.
+        Episodes that ended because their simulation diverged, or because their environment failed.
     unlearnable
-        Steps that were not taken for transitions, since they hold what cannot be learned from.
+        Steps that are not used as transitions, because they cannot be learned from.
     repeats, pauses, stale
-        Messages that came again: answered as before, not answered yet, and outdated.
+        Repeated messages: answered as before, not answered yet, and outdated.
     forks
-        Messages whose number another message had: two processes speak for one session.
+        Messages with the number of another message: two processes use one session.
     recovered
         Messages of dead workers that their successors brought.
     strangers
-        Messages of sessions that are not known.
+        Messages of unknown sessions.
     violations, unheard
-        Frames that broke the protocol; later frames of those who sent them, and of those who ask STATUS too often.
+        Frames that broke the protocol; ignored frames of their senders and of peers that request STATUS too often.
     """
 
     round_trips: int = 0
@@ -56,33 +56,33 @@ class Session:
     """One process of a worker as the learner sees it, from its HELLO to that of its successor."""
 
     entry: Entry
-    seen: float  # when it last gave a sign of life, by the server's clock
-    busy_since: float  # when it last got something to do
-    # by which its last message, and copies of it, came
+    seen: float  # time of its last sign of life, by the server's clock
+    busy_since: float  # time when it last got something to do
+    # connections that brought its last message and copies of it
     routes: list[bytes] = field(default_factory=list)
     pid: int = 0
     host: str = ""
-    seen_here: bool = False  # whether its process is one of this machine, which can be looked at
+    seen_here: bool = False  # whether its process is on this machine and its state can be read
     alive: bool = False
     over: bool = (
-        # its worker said GOODBYE or ERROR: it can say no more, but its successor may bring its last
-        # message
+        # its worker sent GOODBYE or ERROR: no more messages follow, but its successor may bring its
+        # last one
         False
     )
-    late: int = 0  # messages that came after a later one
-    warned: bool = False  # whether the run was told that something is wrong with it
-    challenged: float = float("-inf")  # when another process first claimed the slot
-    # when the place stops being kept for a worker that the learner before had
+    late: int = 0  # messages that arrived after a later one
+    warned: bool = False  # whether the run was warned of a problem with it
+    challenged: float = float("-inf")  # time when another process first claimed the slot
+    # time until which the slot is reserved for a worker of the previous learner
     kept_until: float = 0.0
     life: Heartbeat = field(default_factory=lambda: Heartbeat(0, 0.0, 0.0, 0.0))
 
     def came_by(self, route: bytes) -> None:
-        """Note a connection that brought its last message or a copy of it; nobody can tell which one still stands."""
+        """Add a connection that brought its last message or a copy; which of them still exists is not known."""
         if route not in self.routes:
             self.routes = [*self.routes[1 - _ROUTES :], route]
 
     def summary(self, now: float) -> dict[str, Any]:
-        """Return what is known of it at a time of the server's clock, for the status."""
+        """Return a summary for the status, at time ``now`` of the server's clock."""
         life = self.life
         return {
             "slot": self.entry.slot,

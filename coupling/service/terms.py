@@ -1,4 +1,4 @@
-"""What the service needs of a learner, and what it agrees on with every worker."""
+"""Interface of a learner that the service needs, and the terms that it agrees on with every worker."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rl_agent.rollout.open_episodes import Decision
 
 __all__ = ["Learning", "Terms"]
 
-_LEAST_LIMIT = 2**20  # bytes of a frame, whatever the run needs
+_LEAST_LIMIT = 2**20  # bytes of a frame; minimum of the limit
 
 
 class Learning(Protocol):
@@ -20,20 +20,20 @@ class Learning(Protocol):
 
     @property
     def environment_steps(self) -> int:
-        """Actions whose outcome was observed."""
+        """Number of actions whose outcome was observed."""
 
     @property
     def gradient_steps(self) -> int:
-        """Updates done."""
+        """Number of updates done."""
 
     def begin(self, agents: np.ndarray, observations: np.ndarray) -> None:
-        """Take the first observations of new episodes."""
+        """Start new episodes with their first observations."""
 
     def decide(self, agents: np.ndarray) -> Decision:
-        """Draw an action for each agent's current observation."""
+        """Sample an action for each agent's current observation."""
 
     def issue(self, decision: Decision) -> np.ndarray:
-        """Take note that drawn actions are out, and return them in the task's units."""
+        """Record that sampled actions are issued, and return them in the task's units."""
 
     def observe(
         self,
@@ -44,32 +44,32 @@ class Learning(Protocol):
         observations: np.ndarray,
         agent_ended: np.ndarray | None = None,
     ) -> None:
-        """Take the outcomes of the last actions; the last argument is that of multi-agent environments."""
+        """Record the outcomes of the last actions; ``agent_ended`` is for multi-agent environments."""
 
     def learnable(self, observations: np.ndarray) -> np.ndarray:
-        """Tell which observations can be learned from."""
+        """Return which observations can be learned from."""
 
     def abandon(self, agents: np.ndarray) -> None:
-        """Keep the open episodes as truncated: nothing more comes of them."""
+        """End the open episodes as truncated."""
 
     def updates_due(self) -> int:
-        """Gradient steps owed now."""
+        """Return the number of gradient steps that are due."""
 
     def update(self) -> None:
         """Do one gradient step."""
 
     def may_act(self) -> bool:
-        """Tell whether learning keeps up with acting."""
+        """Return whether learning keeps up with acting."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the service agrees on with every worker.
+    """Terms that the service agrees on with every worker.
 
     Attributes
     ----------
     agents_of_each
-        Number of environments of each worker; agents are numbered through in this order.
+        Number of environments of each worker; agents are numbered consecutively in this order.
     observation_size
         Floats in an observation of an agent.
     action_low, action_high
@@ -77,14 +77,14 @@ class Terms:
     task_hash
         Hash of the task and its options.
     seed_of
-        Seed of an agent's environment, from the agent and how many processes its worker had before.
+        Function of the agent and the number of earlier processes of its worker that returns the environment's seed.
     step_timeout
         Seconds that an environment step may take.
     heartbeat, dead_after, patience
-        Seconds between signs of life; of silence after which a worker is dead; after which a worker gives up, and
-        after which nobody waits any more for the successor of a dead one.
+        Seconds between signs of life; of silence after which a worker counts as dead; and after which a worker gives up
+        and the learner no longer waits for the successor of a dead one.
     epoch
-        How often the run had been started before.
+        Number of earlier starts of the run.
     synchronous
         Whether the learner waits for all workers, and finishes the gradient steps that are due, before it answers.
     agents_per_env
@@ -112,18 +112,18 @@ class Terms:
 
     @property
     def longest_frame(self) -> int:
-        """Bytes of the longest frame that a worker may send: a HELLO that holds its last STEP, and at least 1 MiB."""
+        """Bytes of the longest frame that a worker may send: a HELLO with its last STEP, and at least 1 MiB."""
         agents = self.agents_per_env if self.agents_per_env > 1 else None
         step = HEADER_SIZE + step_size(max(self.agents_of_each), self.observation_size, agents)
         return min(HEADER_SIZE + MAX_BODY, max(_LEAST_LIMIT, 2 * step + 32 * self.action_size))
 
     def refusal(self, hello: Hello, slot: int | None) -> str:
-        """Return why a worker cannot take part in a place, or an empty string."""
+        """Return why a worker cannot take a slot, or an empty string."""
         if not hello.versions[0] <= VERSION[0] <= hello.versions[1]:
             low, high = hello.versions
             return f"it speaks versions {low} to {high} of the protocol, this learner speaks {VERSION[0]}"
         if hello.task_hash != self.task_hash:
-            return "it hosts another task, or the same one with other options, than this run learns"
+            return "it hosts another task than this run, or the same one with other options"
         if said := self._other_number_of_agents(hello):
             return said
         sizes = (hello.observation_size, len(hello.action_low))
@@ -135,7 +135,7 @@ class Terms:
         if (hello.action_low, hello.action_high) != (list(self.action_low), list(self.action_high)):
             return f"its actions lie in {hello.action_low} to {hello.action_high}, not within this run's bounds"
         if slot is None:
-            return f"no place for a worker of {hello.environments} environments is free in this run"
+            return f"this run has no free place for a worker with {hello.environments} environments"
         if not 0 <= slot < len(self.agents_of_each):
             return (
                 f"there is no worker {slot} in this run, only 0 to {len(self.agents_of_each) - 1}"

@@ -1,4 +1,4 @@
-"""The settings of a run: their models, the shipped presets, and the sentences that say what is wrong with them."""
+"""The settings of a run: their models, the shipped presets, and messages about invalid ones."""
 
 EXTERNAL = "flowsim/External-v0"
-"""The task whose environments live outside Python; see ``external.py``."""
+"""The task whose environments run outside Python; see ``external.py``."""

@@ -1,4 +1,4 @@
-"""Algorithms of somebody's own, which ``agent.algorithm=module:name`` names."""
+"""Import of the user's own algorithms, named by ``agent.algorithm=module:name``."""
 
 import re
 from typing import Any
@@ -13,22 +13,22 @@ __all__ = ["import_algorithm"]
 
 
 def import_algorithm(name: str) -> bool:
-    """Import the module in the name of an algorithm, which registers it; of one that is known, nothing.
+    """Import the module that registers an algorithm, unless the algorithm comes with the package.
 
     Parameters
     ----------
     name
-        As it is written: ``module:name``, or the name alone of one that comes with the package.
+        ``module:name``, or only the name for an algorithm of the package.
 
     Returns
     -------
     bool
-        Whether one was imported.
+        Whether a module was imported.
 
     Raises
     ------
     ConfigError
-        When there is no such module, when it cannot be imported, and when it registers no such algorithm.
+        If there is no such module, it cannot be imported, or it registers no such algorithm.
     """
     said, module = f"agent.algorithm = {name!r}", module_of(name)
     if re.search(r"\.py(:|$)", name):
@@ -44,7 +44,7 @@ def import_algorithm(name: str) -> bool:
 
 
 def _instead_of(name: str, module: str, found: Any) -> str:
-    """Say what a module has instead of an algorithm of that name."""
+    """Return what a module contains instead of an algorithm of that name."""
     plain = name.rpartition(":")[2]
     kinds = algorithms().values()
     own = [kind for kind in kinds if f"{kind.__module__}.".startswith(f"{module}.")]

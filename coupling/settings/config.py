@@ -1,7 +1,6 @@
 """Configuration of a run: one YAML file, validated at the start, changed by ``key=value`` words.
 
-Every mistake is a :class:`~coupling.errors.ConfigError` whose one sentence names the key, the value and
-what is allowed.
+Every mistake is reported as a :class:`~coupling.errors.ConfigError` that names the key, the value and what is allowed.
 """
 
 import re
@@ -53,37 +52,44 @@ else:
 
 
 class RaySettings(BaseModel):
-    """What the launcher ``ray`` asks of its cluster, for each worker."""
+    """Resources that the launcher ``ray`` requests from its cluster, for each worker."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: str = Field(
-        default="auto", min_length=1, description="of the cluster; auto is the one of this machine"
+        default="auto",
+        min_length=1,
+        description="address of the cluster; auto is the cluster of this machine",
     )
     cpus: float = Field(default=1.0, ge=0, description="CPUs that each worker takes from its node")
     gpus: float = Field(default=0.0, ge=0, description="GPUs that each worker takes from its node")
 
 
 class SlurmSettings(BaseModel):
-    """What the launcher ``slurm`` asks of its cluster, for each worker: one job of an array."""
+    """Resources that the launcher ``slurm`` requests for each worker, which is one job of an array."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: Literal["slurm", "local"] = Field(
-        default="slurm", description="local runs the jobs here, to try it out"
+        default="slurm", description="local runs the jobs on this machine, to try it out"
     )
-    partition: str | None = Field(default=None, min_length=1, description="queue of the jobs")
+    partition: str | None = Field(
+        default=None, min_length=1, description="partition (queue) of the jobs"
+    )
     account: str | None = Field(
-        default=None, min_length=1, description="account of the cluster that is charged"
+        default=None, min_length=1, description="account that the cluster charges"
     )
     time: int = Field(
-        default=240, ge=1, description="limit of a job in minutes, after which it is queued again"
+        default=240,
+        ge=1,
+        description="time limit of a job in minutes, after which it is queued again",
     )
     cpus: int = Field(default=1, ge=1, description="CPUs of a job")
     gpus: int = Field(default=0, ge=0, description="GPUs of a job")
     memory: float | None = Field(default=None, gt=0, description="memory of a job in GB")
     setup: list[str] = Field(
-        default_factory=list, description="lines of shell before the worker, such as module load"
+        default_factory=list,
+        description="shell commands to run before the worker, such as module load",
     )
     sbatch: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
@@ -92,18 +98,18 @@ class SlurmSettings(BaseModel):
 
 
 class WorkerSettings(BaseModel):
-    """How the environments are spread over processes, who starts these, and how long each is waited for."""
+    """Distribution of the environments over processes, their launcher, and timeouts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     launcher: Literal["local", "ray", "slurm", "none"] = Field(
         default="local",
-        description="who starts workers; none waits for workers started by hand",
+        description="what starts the workers; none waits for workers started by hand",
     )
     bind: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="address of this machine that workers reach, host or host:port",
+        description="address of this machine for workers to connect to, host or host:port",
     )
     ray: RaySettings = Field(default_factory=RaySettings)
     slurm: SlurmSettings = Field(default_factory=SlurmSettings)
@@ -113,48 +119,47 @@ class WorkerSettings(BaseModel):
         default=1, ge=1, description="threads of each worker's numerical libraries"
     )
     devices: list[int] = Field(
-        default_factory=list, description="GPUs, one worker after the other takes the next"
+        default_factory=list, description="GPUs, assigned to the workers in turn"
     )
-    transport: Literal["tcp", "ipc"] = Field(
-        default="tcp", description="how local workers are reached"
-    )
+    transport: Literal["tcp", "ipc"] = Field(default="tcp", description="how local workers connect")
     curve: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="encrypt what goes by tcp (auto), by ipc, too (always), or nothing: on this machine only (never)",
+        description="encrypt tcp connections (auto), also ipc (always), or nothing, on this machine only (never)",
     )
     synchronous: bool | None = Field(
         default=None,
-        description="answer when all agents wait and no gradient step is due, so that a training follows from its "
-        "seed; unless given, with a single process",
+        description="answer only when all agents wait and no gradient step is due, so that the seed determines the "
+        "training; by default with a single process",
     )
     step_timeout: float = Field(
-        default=300.0, gt=0, description="longest environment step in seconds"
+        default=300.0, gt=0, description="time limit of an environment step in seconds"
     )
-    heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between signs of life")
+    heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between heartbeats")
     dead_after: float = Field(
-        default=5.0, gt=0, description="seconds of silence after which a worker is dead"
+        default=5.0, gt=0, description="seconds of silence after which a worker counts as dead"
     )
     patience: float = Field(
-        default=600.0, gt=0, le=1e9, description="seconds a worker looks for its learner"
+        default=600.0, gt=0, le=1e9, description="seconds a worker tries to reach its learner"
     )
     restarts: int = Field(
         default=10,
         ge=0,
-        description="deaths of one worker within ten minutes, or failures of its environments if most fail",
+        description="deaths of one worker within ten minutes that the run survives, or failures of its environments "
+        "if most fail",
     )
     outbox: bool = Field(
         default=True,
-        description="keep each worker's last step on disk, so that its death loses none",
+        description="keep each worker's last step on disk, so that none is lost if it dies",
     )
     wait: float = Field(
         default=86400.0,
         gt=0,
-        description="seconds that a run waits while none of its workers is there",
+        description="seconds that a run waits while no worker is connected",
     )
 
     @property
     def are_encrypted(self) -> bool:
-        """Whether what workers and learner say is encrypted."""
+        """Whether the messages between workers and learner are encrypted."""
         return self.curve == "always" or (self.curve == "auto" and self.transport == "tcp")
 
     @pydantic.model_validator(mode="after")
@@ -174,23 +179,23 @@ class WorkerSettings(BaseModel):
     def _workers_can_reach_the_learner(self) -> "WorkerSettings":
         if self.transport == "ipc" and self.launcher in ("ray", "slurm"):
             raise ValueError(
-                f"workers.transport = ipc ends at this machine, but workers.launcher = {self.launcher} does not; "
-                "use tcp"
+                "workers.transport = ipc connects workers on this machine only, but workers.launcher = "
+                f"{self.launcher} starts them on others; use tcp"
             )
         if self.curve == "never" and self.transport == "tcp" and not is_loopback(self.bind):
             raise ValueError(
-                f"workers.curve = never, but workers.bind = {self.bind} can be reached from other machines, where "
-                "everything is encrypted; leave workers.curve out"
+                f"workers.curve = never, but workers.bind = {self.bind} can be reached from other machines, which "
+                "requires encryption; leave workers.curve out"
             )
         if self.launcher == "slurm" and self.slurm.cluster == "slurm" and is_loopback(self.bind):
             raise ValueError(
-                f"workers.bind = {self.bind} is heard on this machine only, but workers.launcher = slurm starts "
-                "workers on others; give an address that these can reach, such as workers.bind=$(hostname)"
+                f"workers.bind = {self.bind} can be reached from this machine only, but workers.launcher = slurm "
+                "starts workers on others; give an address that they can reach, such as workers.bind=$(hostname)"
             )
         if self.devices and self.launcher != "local":
             raise ValueError(
-                f"workers.devices = {self.devices} is for workers.launcher = local; with {self.launcher} "
-                "the cluster, or who starts a worker, says which GPU it sees"
+                f"workers.devices = {self.devices} is for workers.launcher = local; with {self.launcher}, the "
+                "cluster, or whoever starts a worker, sets its GPU"
             )
         return self
 
@@ -200,26 +205,26 @@ class WorkerSettings(BaseModel):
         return self.processes == 1 if self.synchronous is None else self.synchronous
 
     def agents_of_each(self) -> list[int]:
-        """Return how many agents each process hosts, as even as can be; they sum to ``agents``."""
+        """Return the number of agents of each process, as even as possible; they sum to ``agents``."""
         least, more = divmod(self.agents, self.processes)
         return [least + (slot < more) for slot in range(self.processes)]
 
 
 class RunSettings(BaseModel):
-    """How long the run is, where it is kept and how it is evaluated."""
+    """Length, folder and evaluation of a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     steps: int = Field(default=1_000_000, ge=1, description="environment steps over all agents")
     seed: int = Field(default=0, ge=0, lt=2**63, description="seed of everything random in the run")
     name: str | None = Field(
-        default=None, description="run folder inside run.folder; chosen when left out"
+        default=None, description="name of the run folder inside run.folder; chosen when left out"
     )
     folder: str = Field(default="runs", min_length=1, description="where run folders are kept")
     checkpoint_every: float = Field(default=60.0, gt=0, description="seconds between checkpoints")
     durability: Literal["process", "fsync"] = Field(
         default="process",
-        description="what the experience is safe from: the end of any process, or of the machine too",
+        description="what the experience survives: the end of any process, or also a crash of the machine (fsync)",
     )
     evaluate_episodes: int = Field(
         default=0, ge=0, le=1_000_000, description="episodes evaluated before and after training"
@@ -227,44 +232,44 @@ class RunSettings(BaseModel):
     evaluate_max_actions: int | None = Field(
         default=None,
         ge=1,
-        description="actions after which an evaluated episode is cut; the task's own time limit or 10,000 if left out",
+        description="actions after which an evaluated episode is truncated; the task's limit or 10,000 if left out",
     )
 
     select_episodes: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="episodes by whose mean return the policy that is handed out is chosen among six of the last third "
-        "of the training; 0 hands out the last one",
+        description="episodes per policy to choose the final policy by mean return from six of the last third of the "
+        "training; 0 takes the last policy",
     )
     select_max_actions: int | None = Field(
         default=None,
         ge=1,
-        description="actions after which such an episode is cut; run.evaluate_max_actions if left out",
+        description="actions after which an episode of this choice is truncated; run.evaluate_max_actions if left out",
     )
 
     @pydantic.field_validator("folder")
     @classmethod
-    def _means_what_a_shell_means(cls, folder: str) -> str:
+    def _expand_folder(cls, folder: str) -> str:
         return expand_path(folder)
 
     @pydantic.field_validator("name")
     @classmethod
     def _is_one_folder(cls, name: str | None) -> str | None:
         if name is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,99}", name):
-            raise ValueError("a run's name is made of at most 100 letters, digits and . _ + -")
+            raise ValueError("a run's name has at most 100 characters: letters, digits and . _ + -")
         return name
 
 
 class RunConfig(BaseModel):
-    """Everything that decides a run: the task, the learner, the workers and the run itself."""
+    """Complete configuration of a run: the task, the learner, the workers and the run itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     old_keys: ClassVar[dict[str, str]] = {
         f"agent.{old}": f"agent.{new}" for old, new in OLD_NAMES.items()
     }
-    """Present keys of old ones, for sentences about what was probably meant."""
+    """Current keys of old ones, for suggestions in messages."""
 
     env: str = Field(min_length=1, description="any Gymnasium id, also as module:id")
     env_options: dict[str, Any] = Field(
@@ -272,7 +277,7 @@ class RunConfig(BaseModel):
     )
     training_options: dict[str, Any] = Field(
         default_factory=dict,
-        description="what is different in env_options while the agent trains; it is evaluated and filmed without",
+        description="changes to env_options during training only; evaluations and films do not have them",
     )
     agent: AnyAgentConfig = Field(default_factory=AgentConfig)
     workers: WorkerSettings = Field(default_factory=WorkerSettings)
@@ -287,8 +292,8 @@ class RunConfig(BaseModel):
     def _external_environments_come_by_themselves(self) -> "RunConfig":
         if self.env == EXTERNAL and self.workers.launcher != "none":
             raise ValueError(
-                f"workers.launcher = {self.workers.launcher} would start environments in Python, which {EXTERNAL} "
-                "does not have; use `flowsim serve`, or workers.launcher=none"
+                f"workers.launcher = {self.workers.launcher} starts environments in Python, but those of {EXTERNAL} "
+                "are outside Python; use `flowsim serve`, or workers.launcher=none"
             )
         if self.env == EXTERNAL and self.run.evaluate_episodes:
             raise ValueError(
@@ -303,10 +308,10 @@ class RunConfig(BaseModel):
     @pydantic.field_validator("env", mode="before")
     @classmethod
     def _is_written_without_a_space(cls, value: Any) -> Any:
-        if isinstance(value, dict):  # YAML takes `mine: Task-v0`, and `mine:` alone, for a mapping
+        if isinstance(value, dict):  # YAML reads `mine: Task-v0`, and `mine:` alone, as a mapping
             module, name = next(iter(value.items()), ("", None))
             meant = f"{module}:{name or 'ID'}"
-            raise ValueError(f"must be one word without a space behind the colon, such as {meant}")
+            raise ValueError(f"must be one word with no space after the colon, such as {meant}")
         if re.search(r"\.py(:|$)", str(value)):
             raise ValueError(f"a module has no .py: did you mean {meant_module(value)!r}?")
         return value
@@ -325,14 +330,14 @@ def load_config(
     Parameters
     ----------
     preset
-        A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``); without one the overrides say it all,
-        and the rest are defaults.
+        A YAML file, or the name of a shipped preset (``d_cylinder_wake/quick``). If None, all settings except the
+        overrides have their defaults.
     overrides
-        Words ``dotted.key=value``; the value is read as YAML, but stays a word where a text is declared. Entries of
-        lists are numbered from 0.
+        Words ``dotted.key=value``. The value is read as YAML, except where a string is declared. Entries of lists are
+        numbered from 0.
     imports
-        Whether the module of an algorithm of somebody's own is imported, which its settings need. Without it they are
-        only good to look at (``NotImportedConfig``), and nothing of anybody runs.
+        Whether the module of a custom algorithm is imported, which is needed to validate its settings. Without the
+        import, they can only be displayed (``NotImportedConfig``), and no custom code runs.
 
     Returns
     -------
@@ -342,11 +347,11 @@ def load_config(
     Raises
     ------
     ConfigError
-        With one sentence that names the key, the value and what is allowed.
+        If the configuration is invalid; the message names the key, the value and what is allowed.
     """
     path = None if preset is None else find_preset(preset, or_env=True)
     content = {} if path is None else read_yaml(path, RunConfig)
-    # which settings there are depends on the algorithm
+    # the set of valid settings depends on the algorithm
     if imports and import_algorithm(_algorithm_in(content, overrides)) and path is not None:
         content = read_yaml(path, _declared())
     source = preset or "the command line"
@@ -356,7 +361,7 @@ def load_config(
 
 
 def _algorithm_in(content: dict[str, Any], overrides: Sequence[str]) -> str:
-    """Return the name of the algorithm that a file and words name, empty where there is none."""
+    """Return the name of the algorithm in a file and overrides, empty if there is none."""
     agent = content.get("agent")
     given = [agent.get("algorithm") if isinstance(agent, dict) else agent]
     words = [word.partition("=") for word in overrides]
@@ -366,7 +371,7 @@ def _algorithm_in(content: dict[str, Any], overrides: Sequence[str]) -> str:
 
 
 def _declared() -> type[RunConfig]:
-    """Return the model with the settings of all algorithms that are known now, for words and sentences."""
+    """Return the model with the settings of all registered algorithms, for overrides and messages."""
     own = [kind for kind in algorithms().values() if ":" in written_name(kind)]
     if not own:
         return RunConfig
@@ -386,12 +391,12 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
 
 
 def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
-    """Return ``config`` with changes of ``env_options``, under which a trained agent is looked at.
+    """Return ``config`` with changes of ``env_options``, to evaluate or film a trained agent.
 
     Raises
     ------
     ConfigError
-        For other keys, which belong to the training, and as :func:`load_config`.
+        For other keys, which belong to the training, and as in :func:`load_config`.
     """
     for word in overrides:
         if not word.startswith("env_options."):
@@ -402,25 +407,25 @@ def on_another_task(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
                 else ""
             )
             raise ConfigError(
-                f"{word}: only env_options.KEY=VALUE can be changed of a trained agent{instead}"
+                f"{word}: only env_options.KEY=VALUE can be changed for a trained agent{instead}"
             )
     return with_overrides(config, overrides)
 
 
 def fitted(config: RunConfig, episode_steps: int | None) -> RunConfig:
-    """Return ``config`` with the settings of the learner that nobody named fitted to the run.
+    """Return ``config`` with those learner settings that were not given fitted to the run.
 
     Parameters
     ----------
     config
-        As loaded.
+        The loaded configuration.
     episode_steps
-        Longest episode of the task, where it is known.
+        Longest episode of the task, if known.
 
     Raises
     ------
     ConfigError
-        When what was named does not go together with what fits.
+        If given settings are incompatible with the fitted ones.
     """
     try:
         return config.model_copy(
@@ -438,7 +443,7 @@ def dump_config(config: RunConfig) -> str:
 
 
 def _changed(content: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return a configuration after ``key=value`` words, which may have old names of settings."""
+    """Return a configuration with ``key=value`` words applied, which may use old names of settings."""
     given = dict(word.partition("=")[::2] for word in overrides if word.startswith("agent."))
     _by_present_names(
         {key.removeprefix("agent."): value for key, value in given.items()}, "the command line"
@@ -453,12 +458,12 @@ def _changed(content: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any
 
 
 def _by_present_names(agent: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return settings of an agent by their present names.
+    """Return settings of an agent by their current names.
 
     Raises
     ------
     ConfigError
-        When one has both its names.
+        If a setting is given under both names.
     """
     try:
         return current_settings(agent)
@@ -477,7 +482,7 @@ def _validate(content: dict[str, Any], source: str) -> RunConfig:
 
 
 def _of_the_task(content: dict[str, Any]) -> str:
-    """Return the sentence about a key that is an option of the task, and not of the run; empty without one."""
+    """Return a suggestion for a key that is an option of the task, not of the run; empty if there is none."""
     for key in content.keys() - RunConfig.model_fields.keys():
         if meant := meant_key(str(key), content.get("env")):
             return f"unknown key {key!r}: did you mean '{meant}={content[key]}'?"

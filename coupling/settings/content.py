@@ -1,4 +1,4 @@
-"""YAML files, shipped presets and ``key=value`` words, of runs and of flows; needs no more than the solver does."""
+"""YAML files, shipped presets and ``key=value`` words, of runs and flows; needs only the solver's dependencies."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def shipped_presets() -> list[str]:
-    """Return the names of the presets that come with the package, such as ``d_cylinder_wake/quick``."""
+    """Return the names of the shipped presets, such as ``d_cylinder_wake/quick``."""
     root = Path(str(resources.files("cases")))
     return sorted(
         path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")
@@ -33,19 +33,19 @@ def shipped_presets() -> list[str]:
 
 
 def find_preset(preset: str, *, or_env: bool = False) -> Path:
-    """Resolve a path or a shipped name to the file.
+    """Return the file of a preset given by path or by shipped name.
 
     Parameters
     ----------
     preset
-        What was given.
+        Path or name.
     or_env
-        Whether an environment can be named instead, as ``env=ID``, for the sentence about what is no preset.
+        Whether the error message may suggest an environment instead, as ``env=ID``.
 
     Raises
     ------
     ConfigError
-        When there is neither.
+        If there is neither.
     """
     try:
         path = Path(expand_path(preset))
@@ -66,7 +66,7 @@ def find_preset(preset: str, *, or_env: bool = False) -> Path:
 
 
 def _instead_of(name: str, shipped: list[str], or_env: bool) -> str:
-    """Say which preset or environment was probably meant."""
+    """Return a suggestion of the preset or environment that was probably meant."""
     meant = meant_env(name) if or_env else None
     presets = meant_preset(name, shipped)
     if isinstance(presets, list) and presets and meant is None:
@@ -80,7 +80,7 @@ def _instead_of(name: str, shipped: list[str], or_env: bool) -> str:
 
 
 def preset_name(preset: str) -> str:
-    """Return a folder-friendly name for a preset: ``d_cylinder_wake-quick`` for its file or its name."""
+    """Return a folder name for a preset, such as ``d_cylinder_wake-quick`` for its file or its name."""
     path = find_preset(preset)
     root = Path(str(resources.files("cases")))
     inside = path.resolve().is_relative_to(root.resolve())
@@ -93,17 +93,17 @@ def preset_name(preset: str) -> str:
 
 
 def folder_name(text: str) -> str:
-    """Return a text as a name for a folder."""
+    """Return a text as a valid folder name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-") or "run"
 
 
 def read_yaml(path: Path, declared: Any = Any) -> dict[str, Any]:
-    """Read a mapping from a YAML file; words stay words where the model ``declared`` has texts.
+    """Read a mapping from a YAML file; values stay text where the model ``declared`` has strings.
 
     Raises
     ------
     ConfigError
-        When it cannot be read or is no mapping.
+        If it cannot be read or is not a mapping.
     """
     try:
         return read_mapping(path, declared)
@@ -114,9 +114,9 @@ def read_yaml(path: Path, declared: Any = Any) -> dict[str, Any]:
 def apply_overrides(
     content: dict[str, Any], overrides: Iterable[str], declared: Any = Any
 ) -> dict[str, Any]:
-    """Set what ``dotted.key=value`` words say, in place, and return the content.
+    """Apply ``dotted.key=value`` words to the content in place, and return it.
 
-    A value is read as YAML, but stays as it is written where the model ``declared`` has texts.
+    A value is read as YAML, but stays as written where the model ``declared`` has strings.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def apply_overrides(
 
 
 def _value(key: str, text: str, declared: Any) -> Any:
-    """Return what the text of a value means; where words belong, it is one, but for quotes around it."""
+    """Return the value of a text; where a string is declared, it is the text without quotes around it."""
     try:
         value = parse_yaml(text, declared)
     except yaml.YAMLError as error:
@@ -158,7 +158,7 @@ def _value(key: str, text: str, declared: Any) -> Any:
 
 
 def _index(place: Any, part: str, key: str) -> Any:
-    """Return what to put into the brackets for one part of a dotted key: a name, or the number of an entry."""
+    """Return the index for one part of a dotted key: a name, or the number of an entry."""
     if isinstance(place, dict):
         return part
     if not isinstance(place, list):

@@ -1,7 +1,7 @@
-"""The task whose environments live outside Python: a C, C++ or Fortran solver with the client in ``coupling/c``.
+"""The task whose environments run outside Python: a C, C++ or Fortran solver with the client in ``coupling/c``.
 
-``env: flowsim/External-v0`` says nothing but the spaces, in ``env_options``. Whoever steps such a task in Python, to
-evaluate it, film it or host it in a worker of this package, is told so in a sentence.
+``env: flowsim/External-v0`` defines only the spaces, in ``env_options``. Stepping such a task in Python, to evaluate
+it, film it or host it in a worker of this package, raises an error that says so.
 """
 
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ _Bounds = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(mi
 
 
 class _Options(BaseModel):
-    """The spaces of one environment, as ``env_options`` gives them."""
+    """The spaces of one environment, as given in ``env_options``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,18 +32,18 @@ class _Options(BaseModel):
 
 
 def external_task(env_options: dict[str, Any]) -> tuple[Box, Box, int | None]:
-    """Return the observation and the action space of an external task, and its longest episode if it is told.
+    """Return the observation and the action space of an external task, and its longest episode if given.
 
     Parameters
     ----------
     env_options
-        ``observation_size``, the floats in an observation, ``action_low`` and ``action_high``, the bounds of each
-        number of an action, and ``episode_steps``, the longest episode, which may be left out.
+        ``observation_size``, the number of floats in an observation; ``action_low`` and ``action_high``, the bounds of
+        each component of an action; and optionally ``episode_steps``, the longest episode.
 
     Raises
     ------
     ConfigError
-        For a key that is missing, unknown or out of range.
+        If a key is missing or unknown, or its value is out of range.
     """
     try:
         options = _Options.model_validate(env_options)

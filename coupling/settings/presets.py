@@ -1,4 +1,4 @@
-"""The shipped presets as a table: name, environment, what for."""
+"""The shipped presets as a table: name, environment, purpose."""
 
 import re
 
@@ -16,7 +16,7 @@ def describe_presets() -> list[dict[str, str]]:
 
 
 def _first_sentence(name: str) -> str:
-    """Return the first sentence of the comment that a preset begins with, or its first half where ``;`` parts it."""
+    """Return the first sentence of the comment at the top of a preset, up to a ``;`` if it contains one."""
     text = []
     for line in find_preset(name).read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):

@@ -1,4 +1,4 @@
-"""What was probably meant: by a name that is no preset, a key that is no setting, an option that is a setting."""
+"""Suggestions for unknown presets and keys, and for options that are settings."""
 
 import contextlib
 import inspect
@@ -23,14 +23,14 @@ _REGISTERED = re.compile(r"""\bregister\(\s*(?:id\s*=\s*)?["']([^"']+)["']""")
 
 
 def meant_preset(name: str, shipped: Sequence[str]) -> str | list[str]:
-    """Return the preset that was probably meant, or those of the folder that was; an empty list where none is near."""
+    """Return the preset that was probably meant, or the presets of such a folder; an empty list if none is similar."""
     if "/" not in name and (folder := nearest(name, {one.split("/")[0] for one in shipped})):
         inside = [one for one in shipped if one.startswith(f"{folder}/")]
         quick = f"{folder}/quick"
         return quick if quick in inside else inside
     if (close := nearest(name, shipped)) is not None:
         return close
-    # part of a name is enough where it is the part that tells: cartpole, wake
+    # a part of a name is enough if it is the distinctive one: cartpole, wake
     parts: dict[str, str] = {}
     for preset in sorted(shipped, key=lambda one: not one.endswith("/quick")):
         folder, _, last = preset.rpartition("/")
@@ -41,14 +41,14 @@ def meant_preset(name: str, shipped: Sequence[str]) -> str | list[str]:
 
 
 def meant_env(name: str) -> str | None:
-    """Return the ``env=`` word of something that has the form of an environment, or of a file with one."""
+    """Return the ``env=`` word for a text that looks like an environment or a Python file with one."""
     if name.endswith(".py"):
         return f"env={meant_module(name)}"
     return f"env={name}" if name.startswith("parallel:") or _ID.fullmatch(name) else None
 
 
 def meant_module(file: str) -> str:
-    """Return the ``module:ID`` of a Python file in the current folder; its text is read, and nothing of it is run."""
+    """Return the ``module:ID`` of a Python file in the current folder, whose text is read but not run."""
     path, _, name = file.partition(".py")
     text = ""
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -59,14 +59,14 @@ def meant_module(file: str) -> str:
 
 
 def meant_registered(name: str) -> str | None:
-    """Return the ``env=`` word of the environment that is called so but for its version or the case of its letters."""
+    """Return the ``env=`` word of the environment with this name, ignoring version and case."""
     try:
         import gymnasium
 
         import cases  # noqa: F401  (registers the flow tasks)
     except ModuleNotFoundError:
         return None
-    # the newest version stands last
+    # the newest version is the last
     plain = {
         short: known
         for known, spec in gymnasium.registry.items()
@@ -77,14 +77,14 @@ def meant_registered(name: str) -> str | None:
 
 
 def meant_key(key: str, env: str | None) -> str | None:
-    """Return the option of a task that a key without a section probably is."""
+    """Return the task option that was probably meant by a key without a section."""
     name = nearest(key.removeprefix("env_options."), _options_of(env), likeness=0.8)
     return None if name is None else f"env_options.{name}"
 
 
 def _options_of(env: str | None) -> list[str]:
-    """Return the names of the options of a task that comes with flowsim or Gymnasium; nobody else's code is run."""
-    with contextlib.suppress(Exception):  # what is not there has no options
+    """Return the names of the options of a task of flowsim or Gymnasium; no other code is run."""
+    with contextlib.suppress(Exception):  # a missing task has no options
         import gymnasium
         from gymnasium.envs.registration import load_env_creator
 
@@ -107,5 +107,5 @@ def meant_by_option(option: str, value: str | None, models: Sequence[type]) -> s
         keys |= getattr(model, "old_keys", {}) | {key: key for key in all_keys(model)}
     last = {key.rpartition(".")[2]: meant for key, meant in reversed(keys.items())}
     key = last.get(name) or last.get(nearest(name, last, likeness=0.85) or "")
-    key = key or meant_key(name, "flowsim/DCylinderWake-v0")  # whose options those of any flow are
+    key = key or meant_key(name, "flowsim/DCylinderWake-v0")  # every flow has these options
     return None if key is None else f"{key}={'VALUE' if value is None else value}"

@@ -1,1 +1,1 @@
-"""The solver alone: a flow from a YAML file or a preset, its files and its film."""
+"""Simulations without learning: a flow from a YAML file or a preset, its output files and its video."""

@@ -1,4 +1,4 @@
-"""What `flowsim simulate` runs: a task's simulation, or one described in a small YAML file."""
+"""The simulation of `flowsim simulate`: that of a task, or one described in a YAML file."""
 
 import dataclasses
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-# --- motions: what flowsim.bodies.motions takes, about the center and angle of the body --------------------------
+# --- motions: arguments of flowsim.bodies.motions, relative to the center and angle of the body ------------------
 
 
 class _Word(_Settings):
@@ -76,14 +76,17 @@ _MOTIONS: dict[str, Callable[..., Motion]] = {
 
 
 def _in_full(motion: Any) -> Any:
-    """Return the list of mappings that a word or a single mapping stands for."""
+    """Expand a word or a single mapping to a list of mappings."""
     motions = motion if isinstance(motion, list | tuple) else [motion]
     return [{"kind": one} if isinstance(one, str) else one for one in motions]
 
 
 def _only_laws_add_up(motions: tuple[_Settings, ...]) -> tuple[_Settings, ...]:
     if len(motions) > 1 and any(isinstance(motion, _Word) for motion in motions):
-        raise ValueError(f"fixed and free stand alone, only {', '.join(_MOTIONS)} can be added up")
+        raise ValueError(
+            f"fixed and free cannot be combined with other motions, only {', '.join(_MOTIONS)} can be "
+            "added"
+        )
     return motions
 
 
@@ -99,7 +102,7 @@ _Motions = Annotated[
 _Degree = Literal["x", "y", "angle"]
 
 
-# --- bodies: a shape in its place, and for a whole body how it moves -------------------------------------------------
+# --- bodies: a shape with center and angle, and for a whole body its motion ------------------------------------------
 
 
 class _Placed(_Settings):
@@ -209,7 +212,7 @@ def _build_motion(motions: tuple[_Motion, ...], center: Vector, angle: float) ->
         laws.append(
             _MOTIONS[motion.kind](center, angle=angle, **motion.model_dump(exclude={"kind"}))
         )
-        center, angle = (0.0, 0.0), 0.0  # positions add up, so only the first one has a place
+        center, angle = (0.0, 0.0), 0.0  # positions are added, so only the first law has an offset
     return added(*laws) if len(laws) > 1 else laws[0]
 
 
@@ -217,7 +220,7 @@ def _build_motion(motions: tuple[_Motion, ...], center: Vector, angle: float) ->
 
 
 class _Sides(SideOptions):
-    """A channel with slip walls unless told otherwise."""
+    """Sides of the box; by default those of a channel with slip walls."""
 
     left: Side | None = "inflow"
     bottom: Side = "slip"
@@ -233,7 +236,7 @@ class _Sides(SideOptions):
 
 
 class CaseConfig(_Settings):
-    """A simulation in a YAML file: lengths in D, speeds in U, times in D/U, angles in radians."""
+    """Keys of a simulation in a YAML file; lengths in D, speeds in U, times in D/U, angles in radians."""
 
     nx: int = Field(ge=8)
     ny: int = Field(ge=8)
@@ -278,17 +281,17 @@ class CaseConfig(_Settings):
         return self
 
     def build(self, folder: Path = Path()) -> Simulation:
-        """Return the simulation at rest in its stream, with a recorder and statistics if it has them.
+        """Build the simulation, with a recorder and statistics if the case has them.
 
         Parameters
         ----------
         folder
-            Where the Python files of shapes are.
+            Folder of the Python files with shapes.
 
         Raises
         ------
         ValueError
-            For settings that do not go together, in one sentence.
+            For incompatible settings; the message is one sentence.
         """
         bodies = []
         for k, body in enumerate(self.bodies):
@@ -332,17 +335,17 @@ def load_case(case: str, overrides: list[str], seed: int = 0) -> Simulation:
     Parameters
     ----------
     case
-        A preset of a flow task (its first episode's start, the agent left alone), or a YAML file with the
+        A preset of a flow task (the initial state of its first episode, without actions), or a YAML file with the
         keys of :class:`CaseConfig`.
     overrides
         ``key=value`` words.
     seed
-        Of the start of a task.
+        Seed of a task's initial state.
 
     Raises
     ------
     ConfigError
-        As :func:`coupling.settings.config.load_config`, for a preset whose task is no flow, and where there is no
+        As in :func:`coupling.settings.config.load_config`, for a preset whose task is not a flow, and if there is no
         device.
     """
     content = read_yaml(find_preset(case))
@@ -364,7 +367,7 @@ def smaller_step(case: str, simulation: Simulation) -> str:
 
 
 def _of_task(case: str, overrides: list[str], seed: int) -> Simulation:
-    # tasks need the extra rl, the solver does not
+    # imported here, since tasks need the extra rl and the solver does not
     from cases.flow_env import FlowEnv
     from coupling.settings.config import load_config
     from coupling.worker.environments import make_single

@@ -1,4 +1,4 @@
-"""The folder of a simulation: forces, fields, restarts and films, together never larger than asked for."""
+"""The output folder of a simulation: forces, fields, restarts and videos, within a maximum size."""
 
 import fcntl
 import math
@@ -24,16 +24,16 @@ from flowsim.render.quantities import TEMPERATURE, Quantity
 __all__ = ["ForceTable", "SimulationFiles", "parse_size"]
 
 _RESTART_EVERY = 30.0  # seconds
-_ROOM = 32_768  # bytes of a file beyond its numbers, at most
+_ROOM = 32_768  # upper bound of a file's overhead, bytes
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of a size such as ``500``, ``500MB`` (both 500 million) or ``1.5GiB``.
+    """Convert a size such as ``500``, ``500MB`` (both 500 million) or ``1.5GiB`` to bytes.
 
     Raises
     ------
     ConfigError
-        When it is no size.
+        If the text is not a size.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]i?B|)", text.strip())
     if match is None or float(match[1]) == 0:
@@ -45,9 +45,9 @@ def parse_size(text: str) -> int:
 
 
 class SimulationFiles:
-    """What a run writes but for its pictures, kept under a size. Use it as a context, which closes the forces."""
+    """Output files of a simulation, kept within a maximum size. Used as a context manager, which closes the files."""
 
-    # what a command asks for, and what an older run has left
+    # arguments: the options of the command, and what an earlier run has left
     def __init__(
         self,
         output: Path,
@@ -70,15 +70,15 @@ class SimulationFiles:
             None if restart_from is None else simulation.time[0],
         )
         self._restart_from, self._restarted = restart_from, time.monotonic()
-        goes_on = restart_from is not None and restart_from.parent.resolve() == output.resolve()
-        until = float(simulation.time[0]) if goes_on else None
-        if not goes_on:
-            notes = {}  # what was dropped in another folder is of no concern in this one
+        continues = restart_from is not None and restart_from.parent.resolve() == output.resolve()
+        until = float(simulation.time[0]) if continues else None
+        if not continues:
+            notes = {}  # strides of another folder do not apply to this one
         self._snapshot_stride = int(notes.get("snapshot_stride", 1))
-        forces_limit, self._fields_limit = self._share(simulation, goes_on, films)
+        forces_limit, self._fields_limit = self._share(simulation, continues, films)
         output.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(output)
-        if not goes_on:
+        if not continues:
             for name in films:
                 (output / name).unlink(missing_ok=True)
         self.forces = ForceTable(
@@ -106,16 +106,16 @@ class SimulationFiles:
         self._lock.close()
 
     def _share(
-        self, simulation: Simulation, goes_on: bool, films: Sequence[str]
+        self, simulation: Simulation, continues: bool, films: Sequence[str]
     ) -> tuple[float, float]:
-        """Return how many bytes forces and fields may have: a quarter of all is for the films, given at the end."""
+        """Return the maximum bytes of forces and of fields; a quarter of the total is reserved for the videos."""
         if self._max_size is None:
             return math.inf, math.inf
         ours = {"fields.vtkhdf", "fields", "forces.csv", "restart.h5"}
-        ours |= set() if goes_on else set(films)
+        ours |= set() if continues else set(films)
         ours |= set() if self._measured is None else self._measured.names
         others = sum(_size(path) for path in self._output.glob("*") if path.name not in ours)
-        # while one is written, the last one is still there
+        # while a restart file is written, the previous one still exists
         restarts = 2 * (len(pack_restart(simulation)) + _ROOM)
         restarts += 0 if self._measured is None else self._measured.bound()
         numbers = simulation.grid.nx * simulation.grid.ny * (6 + len(other_fields(self._shown)))
@@ -127,13 +127,14 @@ class SimulationFiles:
                 f"this simulation needs at least {needed / 1e6:.2f} MB in {self._output}"
             )
         left = 0.75 * self._max_size - others - restarts
-        # a table that is thinned is there one and a half times
+        # while the table is thinned, it takes one and a half times its size
         return left / 4 / 1.5, left * 3 / 4
 
     def save_fields(self, simulation: Simulation, number: int, before: int) -> None:
-        """Append the fields of the snapshot with this number, unless so many are no longer written.
+        """Append the fields of a snapshot, unless the snapshot stride skips it.
 
-        ``before`` is the number of the last one; a step may be longer than the time between two.
+        ``number`` is the number of snapshots due now and ``before`` that after the last step; they may differ by more
+        than one, since a step can be longer than the time between two snapshots.
         """
         content = pack_fields(simulation, more=self._shown)
         while number // self._snapshot_stride > before // self._snapshot_stride:
@@ -154,7 +155,7 @@ class SimulationFiles:
         return {"row_stride": self.forces.stride, "snapshot_stride": self._snapshot_stride}
 
     def save_restart(self, simulation: Simulation, now: bool) -> None:
-        """Write a restart file if it is to be now, or if the last one is old."""
+        """Write a restart file if ``now`` is true or the last one is old."""
         old = self._restart_time is None or time.monotonic() - self._restarted > _RESTART_EVERY
         if now or old or self._strides() != self._written_strides:
             self.forces.flush()
@@ -166,7 +167,7 @@ class SimulationFiles:
             self._restart_from, self._written_strides = self._restart, self._strides()
 
     def take_film(self, film: Path) -> None:
-        """Move a finished film into the folder, if it fits."""
+        """Move a finished video into the folder if it fits into the maximum size."""
         self.forces.flush()
         target = self._output / film.name
         old = target.stat().st_size if target.exists() else 0
@@ -175,21 +176,21 @@ class SimulationFiles:
             and _size(self._output) - old + film.stat().st_size > self._max_size
         ):
             self._say(
-                f"{target}: left out, its {film.stat().st_size / 1e6:.2f} MB do not fit into --max-size"
+                f"{target}: not written, because its {film.stat().st_size / 1e6:.2f} MB do not fit into --max-size"
             )
             return
         target.unlink(missing_ok=True)
         write_whole(target, film.read_bytes())
 
-    def how_to_go_on(self) -> str:
-        """Return the end of a sentence on a run that was stopped."""
+    def resume_hint(self) -> str:
+        """Return the end of a message about an interrupted run that says how to continue it."""
         if self._restart_time is None:
             return ""
         return f"; --restart-from {self._restart_from} continues from time {self._restart_time:.4g}"
 
 
 class ForceTable:
-    """A CSV file with a row a step, or every second, fourth, ... step once it has reached its limit."""
+    """A CSV file with a row per step, or per second, fourth, ... step once it has reached its maximum size."""
 
     def __init__(
         self,
@@ -201,12 +202,12 @@ class ForceTable:
         rows: int,
         stride: int,
     ) -> None:
-        # rows: offered since the beginning, whether written or not
+        # rows: number of rows since the beginning, whether written or not
         self.rows, self.stride = rows, stride
         self._path, self._limit, self._say, self._until = path, limit, say, until
 
     def begin(self, columns: list[str]) -> None:
-        """Write the names of the columns, or go on with the rows that are there already."""
+        """Write the header, or continue the existing rows up to the restart time."""
         header, kept = ",".join(columns) + "\n", ""
         if self._until is not None and self._path.exists():
             there, *rows = self._lines()
@@ -214,7 +215,7 @@ class ForceTable:
                 raise ConfigError(
                     f"{self._path} has other columns than this run writes: write into another folder"
                 )
-            # times have nine digits there, and the next step is much further away than the last of them
+            # times are written with nine digits, whose precision is much finer than a step
             kept = "".join(
                 row for row in rows if float(row.split(",")[0]) <= self._until * (1 + 1e-8)
             )
@@ -224,7 +225,7 @@ class ForceTable:
         self._fit(0)
 
     def append(self, values: Sequence[float]) -> None:
-        """Write a row, if it is the turn of one."""
+        """Write a row, unless the stride skips it."""
         self.rows += 1
         line = ",".join(f"{value:.9g}" for value in values) + "\n"
         if self.rows % self.stride == 0:
@@ -234,7 +235,7 @@ class ForceTable:
             self._size += len(line)
 
     def _fit(self, more: int) -> None:
-        """Drop every other row until there is room."""
+        """Drop every other row until there is enough room."""
         while self._size + more > self._limit:
             self._file.close()
             header, *rows = self._lines()
@@ -248,12 +249,12 @@ class ForceTable:
             )
 
     def _lines(self) -> list[str]:
-        """Return all whole lines; a torn last one, left by a full disk or a kill, is none."""
+        """Return all complete lines, without a partial last one left by a full disk or a kill."""
         with self._path.open() as file:
             return [line for line in file if line.endswith("\n")] or [""]
 
     def flush(self) -> None:
-        """Hand all rows to the operating system."""
+        """Flush all rows to the operating system."""
         self._file.flush()
 
     def close(self) -> None:
@@ -262,12 +263,12 @@ class ForceTable:
 
 
 def _lock(output: Path) -> IO[str]:
-    """Hold the folder until the file that is returned is closed, or this process ends.
+    """Lock the folder until the returned file is closed or the process ends.
 
     Raises
     ------
     ConfigError
-        While another simulation writes into it.
+        If another simulation is writing into the folder.
     """
     file = (output / ".lock").open("a")
     try:
@@ -281,6 +282,6 @@ def _lock(output: Path) -> IO[str]:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder."""
+    """Return the size in bytes of a file, or of all files in a folder and its subfolders."""
     files = [path] if path.is_file() else path.rglob("*")
     return sum(file.stat().st_size for file in files if file.is_file())

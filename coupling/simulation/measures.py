@@ -1,4 +1,4 @@
-"""What a case measures beyond the forces of every step: its settings, its instruments and their files."""
+"""Measurements of a case other than the forces of every step: settings, instruments and files."""
 
 import math
 from pathlib import Path
@@ -12,8 +12,8 @@ from flowsim.measure.files import require_xarray
 
 __all__ = ["MeasuredFiles", "RecordSettings", "StatisticsSettings"]
 
-_DIGITS = 17  # characters of a number in a table, with its comma
-_FIELDS, _HEAT_FIELDS = 10, 4  # numbers a cell in a file of statistics, and more with a temperature
+_DIGITS = 17  # characters of a number in a table, including its comma
+_FIELDS, _HEAT_FIELDS = 10, 4  # numbers per cell in a statistics file, and more with a temperature
 
 
 class _Settings(BaseModel):
@@ -21,7 +21,7 @@ class _Settings(BaseModel):
 
 
 class RecordSettings(_Settings):
-    """How often a row of ``record.csv`` is written, in time or in steps."""
+    """Interval of the rows of ``record.csv``, in time or in steps."""
 
     every: float | None = Field(default=None, gt=0)
     steps: int | None = Field(default=None, ge=1)
@@ -29,35 +29,35 @@ class RecordSettings(_Settings):
     @model_validator(mode="after")
     def _one_of_both(self) -> "RecordSettings":
         if self.every is not None and self.steps is not None:
-            raise ValueError("record has every and steps, but must have one of them")
+            raise ValueError("record has both every and steps; give only one of them")
         return self
 
 
 class StatisticsSettings(_Settings):
-    """From when on and how often the fields are averaged."""
+    """Start time and sampling interval of the averages of the fields."""
 
     start: float = Field(default=0.0, ge=0)
     every: float = Field(default=0.1, gt=0)
 
 
 class MeasuredFiles:
-    """The files of the instruments of a simulation: ``record.csv``, ``statistics.npz``, and both as ``.nc``.
+    """Files of a simulation's instruments: ``record.csv``, ``statistics.npz``, and optionally both as ``.nc``.
 
     Parameters
     ----------
     simulation
-        With its instruments.
+        The simulation with its instruments.
     output
-        The folder.
+        Output folder.
     netcdf
-        Whether they are written as NetCDF, too.
+        Whether the files are also written as NetCDF.
     duration
-        Time in D/U from the very beginning, for :meth:`bound`.
+        Total duration of the simulation in D/U, including the time before a restart; used by :meth:`bound`.
 
     Raises
     ------
     ConfigError
-        For NetCDF where there is nothing to write, or xarray or h5netcdf is not installed.
+        If NetCDF is requested but there is nothing to write, or xarray or h5netcdf is not installed.
     """
 
     def __init__(self, simulation: Simulation, output: Path, netcdf: bool, duration: float) -> None:
@@ -87,13 +87,13 @@ class MeasuredFiles:
         return set(self._saves)
 
     def save(self) -> None:
-        """Write all that has been measured so far; statistics that have not begun have nothing to write."""
+        """Write all measurements so far; statistics without samples are skipped."""
         for name, instrument in self._saves.items():
             if not isinstance(instrument, FieldStatistics) or np.any(instrument.samples):
                 instrument.save(self._output / name)
 
     def too_late(self, end: float) -> list[str]:
-        """Return the files that a run to this time never writes, because their first measurement is due after it."""
+        """Return the files that are not written by the time ``end``, because their first measurement is due later."""
         return [
             name
             for name, instrument in self._saves.items()
@@ -102,15 +102,15 @@ class MeasuredFiles:
         ]
 
     def bound(self) -> int:
-        """Return the bytes that the files have at most at the end, with the rows in the restart file.
+        """Return an upper bound of the files' size in bytes, including the recorded rows in the restart file.
 
-        A file that is written again is there twice for a moment. What statistics take in the restart file does not
-        grow.
+        Files count twice, since a file that is rewritten exists twice for a moment. The size of the statistics in the
+        restart file is constant, so it is not included.
 
         Raises
         ------
         ConfigError
-            For a record by steps, whose number nobody knows.
+            For a record by steps, since the number of steps is not known in advance.
         """
         total = 0
         cells = self._simulation.grid.nx * self._simulation.grid.ny
@@ -118,7 +118,7 @@ class MeasuredFiles:
             if isinstance(instrument, Recorder):
                 if instrument.every is None:
                     raise ConfigError(
-                        "--max-size needs record.every: nobody knows how many steps there will be"
+                        "--max-size needs record.every, because the number of steps is not known in advance"
                     )
                 rows = math.ceil(self._duration / instrument.every) + 2
                 numbers = rows * len(instrument.columns())
@@ -129,7 +129,7 @@ class MeasuredFiles:
         return total
 
     def begun_late(self) -> list[str]:
-        """Return the files whose measurements do not go back to the beginning, because a restart had none of them."""
+        """Return the files whose measurements start at the restart, because the restart file has none of them."""
         late = []
         if self._simulation.time[0] > 0:
             for instrument in self._simulation.instruments:

@@ -1,4 +1,4 @@
-"""Shapes of bodies from a Python file of the user, which a case names."""
+"""Shapes of bodies defined in a Python file of the user."""
 
 import importlib.util
 from pathlib import Path
@@ -10,18 +10,18 @@ __all__ = ["shape_from"]
 
 
 def shape_from(path: Path, function: str, arguments: dict[str, Any]) -> Body:
-    """Run a file and return what one of its functions makes of its arguments.
+    """Run a Python file and return the body that one of its functions returns for the given arguments.
 
     Raises
     ------
     ValueError
-        For a file that is not there or fails, a function that is not there or fails, or what is no body.
+        If the file or the function does not exist or fails, or if the result is not a body.
     """
     if not path.is_file():
         raise ValueError(f"file = {str(path)!r}: there is no such file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"file = {str(path)!r}: a file of shapes is a .py file")
+        raise ValueError(f"file = {str(path)!r}: shapes must be defined in a .py file")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

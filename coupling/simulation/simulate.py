@@ -1,4 +1,4 @@
-"""The solver alone: forces, fields, restarts and films of one simulation, in a folder of bounded size."""
+"""Run one simulation and write forces, fields, restarts and videos into a folder of bounded size."""
 
 import itertools
 import tempfile
@@ -26,13 +26,13 @@ BoolArray = NDArray[np.bool_]
 
 
 class Ending(NamedTuple):
-    """Why a simulation ended, in words, and whether that was because its time was over."""
+    """Why a simulation ended, in words, and whether it reached its full duration."""
 
     why: str
     complete: bool
 
 
-# an argument for each option of the command; what is due after a step is in one place, so that output never changes one
+# one argument per option of the command; all output after a step is handled here, so that it never changes a step
 def simulate(
     simulation: Simulation,
     duration: float,
@@ -51,61 +51,61 @@ def simulate(
     say: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda done: None,
 ) -> Ending:
-    """Run one simulation and write forces, fields, restarts and films.
+    """Run one simulation and write forces, fields, restarts and videos.
 
     Parameters
     ----------
     simulation
         A batch of one.
     duration
-        Time in D/U from the very beginning, what was done before a restart included; the first step that reaches it
-        is the last one.
+        Total duration in D/U, including the time before a restart; the first step that reaches it is the last one.
     output
-        Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with the parts in ``fields/``, ``restart.h5`` and the
-        films ``vorticity.mp4`` and ``vorticity.gif``, named after what they show; ``record.csv`` and ``statistics.npz``
-        of a recorder and of statistics that the simulation has. What an older run left there is replaced.
+        Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with its parts in ``fields/``, ``restart.h5``, and the
+        videos ``vorticity.mp4`` and ``vorticity.gif``, named after the quantities shown; also ``record.csv`` and
+        ``statistics.npz`` if the simulation has a recorder or statistics. Files of an earlier run are replaced.
     frames, snapshots
-        Number of pictures and of times in the fields, evenly spaced over the duration. Each shows the first step at or
-        after its time: output never changes the size of a step.
+        Number of frames of the video and of times in the fields, evenly spaced over the duration. Each shows the first
+        step at or after its time, so output never changes the size of a step.
     restart_from
-        A ``restart.h5``, from which a run continues bit for bit, however long it is and however many frames and
-        snapshots it takes. Forces and fields beside it are continued when they are in ``output``, and started again
-        elsewhere; the films show what is simulated now, and carry the time from which they do so in their names.
+        A ``restart.h5`` from which the run continues bit for bit, whatever its duration, frames and snapshots. Forces
+        and fields next to it are continued if they are in ``output``, otherwise they start again. The videos show the
+        simulation from the restart on, and their names contain the time of the restart.
     max_size
-        Bytes that the folder never exceeds. Where forces or fields would, every other row or time is dropped and from
-        then on only every second one is written; a film that does not fit is left out.
+        Maximum size of the folder in bytes. If forces or fields would exceed it, every other row or time is dropped,
+        and from then on only every second one is written; a video that does not fit is omitted.
     control_volumes
-        Measure the forces a second time, by the momentum balance of control volumes
-        (:mod:`flowsim.measure.control_volumes`). On, because it tells whether forces can be trusted, and takes no
-        longer than a step of a small grid for each body. A flow with a temperature has none.
+        Whether to measure the forces also by the momentum balance of control volumes
+        (:mod:`flowsim.measure.control_volumes`). It is on by default, because it shows whether the forces can be
+        trusted and takes, for each body, no longer than a step on a small grid. Not available for a flow with a
+        temperature.
     title
-        Written above the pictures, with the Reynolds number.
+        Title of the frames, written with the Reynolds number.
     shown
-        What the pictures show, below each other.
+        Quantities that the frames show, from top to bottom.
     follow
-        Number of a body that the camera keeps in the middle of half of the box.
+        Index of a body that the camera follows, showing half of the box.
     fps
-        Pictures per second of the film.
+        Frames per second of the video.
     netcdf
-        Write ``record.nc`` and ``statistics.nc``, too.
+        Whether to write also ``record.nc`` and ``statistics.nc``.
     say
-        Told what was dropped.
+        Called with messages, such as about dropped output.
     progress
-        Called with the part that is done, 0 to 1.
+        Called with the fraction done, 0 to 1.
 
     Returns
     -------
     Ending
-        Why it ended: the time is over, a body left the box, or the simulation diverged.
+        Why the simulation ended: it reached its duration, a body left the box, or it diverged.
 
     Raises
     ------
     ConfigError
-        For a restart file that does not fit, or a size that is too small.
+        For a restart file that does not match, or a maximum size that is too small.
     RunError
-        When a file cannot be written.
+        If a file cannot be written.
     KeyboardInterrupt
-        On Ctrl-C, saying how to go on.
+        On Ctrl-C, with a message that says how to continue.
     """
     notes = {} if restart_from is None else _restart(simulation, restart_from)
     begun = notes.get("begun", float(simulation.time[0]))
@@ -140,12 +140,12 @@ def simulate(
     recorder = _Recorder(simulation, files.forces)
 
     def due(count: int) -> int:
-        """Return how many of ``count`` evenly spaced times are over."""
+        """Return how many of ``count`` evenly spaced times have passed."""
         return min(count, int((simulation.time[0] - begun) / duration * count + 1e-9))
 
     def pictures() -> Iterator[Picture]:
-        # the solver takes the steps that it would take without any output: each output is due with
-        # the first step at or after its time, and carries the time of that step
+        # output does not change the steps of the solver: each output is taken at the first step
+        # at or after its time, and is labelled with the time of that step
         shot, number, over = due(frames), due(snapshots), False
         if not files.fields.times:
             files.save_fields(simulation, number, -1)
@@ -161,14 +161,14 @@ def simulate(
                 files.save_restart(simulation, now=over)
             if due(frames) > shot or over:
                 picture = draw_flow(simulation, shown=shown, title=title, follow=follow)
-                # a step longer than the time between two pictures is shown as often as it takes
+                # if a step is longer than the time between two frames, the frame is repeated
                 yield from itertools.repeat(picture, max(1, due(frames) - shot))
                 shot = due(frames)
                 progress(shot / frames)
 
     suffix = f"-from-{simulation.time[0] - begun:.6g}" if restart_from else ""
     try:
-        # films are made elsewhere, for nobody knows their size before they are finished
+        # videos are written to a temporary folder first, since their size is not known in advance
         with files, tempfile.TemporaryDirectory(prefix="flowsim-") as elsewhere:
             mp4, gif = (Path(elsewhere) / f"{name}{suffix}.{kind}" for kind in ("mp4", "gif"))
             write_films(pictures(), mp4=mp4, gif=gif, fps=fps, quantities=shown)
@@ -176,18 +176,18 @@ def simulate(
             files.take_film(gif)
     except KeyboardInterrupt as interruption:
         raise Interrupted(
-            f"interrupted at time {simulation.time[0]:.4g}{files.how_to_go_on()}",
+            f"interrupted at time {simulation.time[0]:.4g}{files.resume_hint()}",
             number_of(interruption),
         ) from None
     except OSError as error:
-        raise RunError(describe_os_error(error, output) + files.how_to_go_on()) from error
+        raise RunError(describe_os_error(error, output) + files.resume_hint()) from error
     if recorder.ending:
         return Ending(recorder.ending, complete=False)
-    return Ending(f"the time is over after {int(simulation.steps[0])} steps", complete=True)
+    return Ending(f"finished after {int(simulation.steps[0])} steps", complete=True)
 
 
 def _restart(simulation: Simulation, path: Path) -> dict[str, float]:
-    """Bring the simulation to the state of a restart file and return its notes."""
+    """Load the state of a restart file into the simulation and return the file's notes."""
     viscosity = simulation.viscosity.copy()
     try:
         notes = read_restart(path, simulation)
@@ -210,7 +210,7 @@ _FORCES = ("force_x", "force_y", "torque", "power")
 
 
 class _Recorder:
-    """Writes a row a step, and notices when there is no use in going on."""
+    """Writes a row of ``forces.csv`` per step, and detects divergence and bodies that leave the box."""
 
     def __init__(self, simulation: Simulation, table: ForceTable) -> None:
         self.ending = ""
@@ -230,7 +230,7 @@ class _Recorder:
         )
 
     def record(self, simulation: Simulation) -> bool:
-        """Write the state of all bodies after a step; tell whether to stop."""
+        """Write the state of all bodies after a step; return whether to stop."""
         state, volumes = simulation.body_state, simulation.control_volumes
         columns = [state.position, state.angle, state.velocity, state.angular_velocity]
         columns += [state.force, state.torque, simulation.power()]
@@ -247,7 +247,7 @@ class _Recorder:
 
 
 def _outside(simulation: Simulation) -> BoolArray:
-    """Tell which bodies are beyond a side through which they do not come back; shape (K,)."""
+    """Return which bodies have left the box through a side that is not periodic; shape (K,)."""
     position = simulation.body_state.position[0]
     beyond = ~((position > 0) & (position < simulation.grid.size)) & ~np.array(
         simulation.sides.periodic

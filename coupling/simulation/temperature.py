@@ -1,4 +1,4 @@
-"""The temperature of a case: what heats it, and what that does to the flow."""
+"""Settings of the temperature of a case: heating and buoyancy."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -14,7 +14,7 @@ _AlongSide = float | tuple[float, ...]
 
 
 class TemperatureSettings(BaseModel):
-    """What :class:`flowsim.Temperature` takes; bodies have their ``temperature`` among their own keys."""
+    """Arguments of :class:`flowsim.Temperature`; the ``temperature`` of a body is one of the body's keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -32,5 +32,5 @@ class TemperatureSettings(BaseModel):
     initial: float = 0.0
 
     def build(self, bodies: Mapping[int, float]) -> Temperature:
-        """Return the temperature of a flow with bodies of these temperatures, by their numbers."""
+        """Build the temperature of a flow with these body temperatures, by index of the body."""
         return Temperature(**self.model_dump(), bodies=bodies)

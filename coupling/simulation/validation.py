@@ -1,4 +1,4 @@
-"""`flowsim validate`: run cases, keep each result as soon as it is there, and write the page."""
+"""`flowsim validate`: run cases, store each result when its case ends, and write the page."""
 
 import time
 from pathlib import Path
@@ -18,20 +18,20 @@ __all__ = ["run_cases", "write_page"]
 def run_cases(
     names: list[str], output: Path, *, quick: bool, threads: int, backend: str = "cpu"
 ) -> dict[str, Any]:
-    """Run cases and store each result when its case ends, so that an interrupted validation keeps what it has.
+    """Run cases and store each result when its case ends, so that an interrupted validation keeps its results.
 
     Parameters
     ----------
     names
-        All cases when there are none.
+        Names of the cases; all cases if empty.
     output
         Folder of the results.
     quick
-        Coarse grids and wider tolerances.
+        Whether to use coarse grids and wider tolerances.
     threads
-        Threads of the solver; fewer when numba has fewer.
+        Threads of the solver; limited to the number that numba has.
     backend
-        Where the simulations run.
+        Backend of the simulations.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def run_cases(
     Raises
     ------
     ConfigError
-        For an unknown case, or a backend that there is none of here.
+        For an unknown case, or a backend that is not available on this machine.
     """
     try:
         load_backend(backend).Device()
@@ -73,7 +73,7 @@ def write_page(results: Path, page: Path) -> None:
     Raises
     ------
     RunError
-        When there are none, or a file is none.
+        If there are no results, or a file is not a result.
     """
     try:
         report.write_page(results, page)

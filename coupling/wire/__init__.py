@@ -1,1 +1,1 @@
-"""What learner and workers agree on: messages, addresses, keys, connection files; PROTOCOL.md is its document."""
+"""Protocol between learner and workers: messages, addresses, keys, connection files; specified in PROTOCOL.md."""

@@ -12,31 +12,31 @@ __all__ = ["endpoint_to_bind", "is_loopback"]
 
 
 def is_loopback(bind: str) -> bool:
-    """Tell whether ``host`` or ``host:port`` is heard on this machine only."""
+    """Return whether ``host`` or ``host:port`` can be reached from this machine only."""
     return security.is_loopback(f"tcp://{bind.partition(':')[0]}:*")
 
 
 def endpoint_to_bind(transport: str, bind: str) -> str:
-    """Return the ZeroMQ endpoint for a learner, which is also the one that workers connect to.
+    """Return the ZeroMQ endpoint that a learner binds and its workers connect to.
 
     Parameters
     ----------
     transport
-        ``tcp``, or ``ipc`` for workers of this machine.
+        ``tcp``, or ``ipc`` for workers on this machine.
     bind
-        For tcp: an IPv4 address or name of this machine, or either with ``:port``; any free port is taken otherwise.
+        For tcp: an IPv4 address or name of this machine, or either with ``:port``; by default any free port is used.
 
     Returns
     -------
     str
-        Such as ``tcp://192.168.0.7:*``.
+        The endpoint, such as ``tcp://192.168.0.7:*``.
 
     Raises
     ------
     ConfigError
-        When this machine does not have the address, or the port is taken.
+        If this machine does not have the address, or the port is in use.
     """
-    # libzmq makes a folder of mode 0700, but in the current one unless it is told where
+    # libzmq creates a folder with mode 0700, by default in the current folder
     if transport == "ipc":
         os.environ.setdefault("TMPDIR", tempfile.gettempdir())
         return "ipc://*"
@@ -57,12 +57,12 @@ def endpoint_to_bind(transport: str, bind: str) -> str:
             )
         if is_loopback(address) and not is_loopback(bind):
             raise ConfigError(
-                f"workers.bind = {bind!r} is {address} here, which is heard on this machine only; "
-                "give its address in the network (`hostname -I` lists them)"
+                f"workers.bind = {bind!r} is {address} here, which can be reached from this machine only; give its "
+                "network address (`hostname -I` lists them)"
             )
         socket.create_server((address, int(port or 0))).close()
     except OSError as error:
         raise ConfigError(
-            f"workers.bind = {bind!r} is no address that this machine can listen at: {error.strerror}"
+            f"workers.bind = {bind!r} is not an address that this machine can listen on: {error.strerror}"
         ) from error
     return f"tcp://{address}:{port or '*'}"

@@ -1,9 +1,9 @@
-"""RESET and STEP in any minor version, as the arrays of a run.
+"""Decoding of RESET and STEP of any minor version into the arrays of a run.
 
-This is the only place that knows how a frame of version 1.0 told of several agents. Until version 1.1 flowsim wrote a
-multi-agent environment as one agent, whose observation had, one agent after the other, what it observed, the reward
-that it was given (0 at a reset) and whether it had ended (1 or 0). Experience logs and outboxes of that time hold such
-frames, and a worker of that time may still be in its session.
+Only this module handles frames of version 1.0 with several agents. Before version 1.1, flowsim encoded a multi-agent
+environment as one agent, whose observation consisted of, for each agent in turn, its observation, its reward (0 at a
+reset) and whether it had ended (1 or 0). Experience logs and outboxes of that time contain such frames, and a worker of
+that time may still be in its session.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from coupling.wire.protocol import Header, Kind, Step, decode_observations, deco
 __all__ = ["read_body"]
 
 _EXTRAS = 2
-"""Numbers of each agent behind its observation: its reward, and whether it has ended."""
+"""Numbers after the observation of each agent: its reward, and whether it has ended."""
 
 
 def read_body(
@@ -26,7 +26,7 @@ def read_body(
     Parameters
     ----------
     header, body
-        Of the frame.
+        Header and body of the frame.
     observation_size, agents_per_env
         Floats in an observation of an agent (S), and agents in an environment (N) of the run.
 
@@ -39,7 +39,7 @@ def read_body(
     Raises
     ------
     ProtocolError
-        When the body is not what its header says.
+        If the body does not match its header.
     """
     n, size, together = header.environments, observation_size, agents_per_env
     if not header.minor:
@@ -60,20 +60,20 @@ def _is_step(header: Header) -> bool:
 
 
 def _of_one_agent(step: Step) -> Step:
-    """Return a step of environments with one agent without the axis of agents."""
+    """Return a step of single-agent environments without the axis of agents."""
     parts = {name: getattr(step, name)[:, 0] for name in ("rewards", "observations", "final")}
     return replace(step, **parts, agent_ended=None)
 
 
 def _read_joint(header: Header, body: bytes, size: int, agents: int) -> np.ndarray | Step:
-    """Read a frame of version 1.0 that tells of several agents."""
+    """Read a frame of version 1.0 with several agents."""
     n, width = header.environments, agents * (size + _EXTRAS)
     if not _is_step(header):
         return _apart(decode_observations(body, n, width), agents)[..., :-_EXTRAS]
     step = decode_step(body, n, width)
     resulting = np.array(step.observations)
     resulting[step.ended] = step.final
-    # behind the observation that ended an episode, not behind the first one of the next
+    # from the observation that ended an episode, not from the first one of the next
     told = np.where(step.failed[:, None, None], 0.0, _apart(resulting, agents)[..., -_EXTRAS:])
     return replace(
         step,
@@ -85,5 +85,5 @@ def _read_joint(header: Header, body: bytes, size: int, agents: int) -> np.ndarr
 
 
 def _apart(joint: np.ndarray, agents: int) -> np.ndarray:
-    """Give joint observations, shape (n, N (S + 2)), an axis of agents, (n, N, S + 2)."""
+    """Reshape joint observations from (n, N (S + 2)) to (n, N, S + 2)."""
     return joint.reshape(len(joint), agents, joint.shape[1] // agents)

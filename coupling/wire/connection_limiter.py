@@ -1,12 +1,12 @@
-"""The learner's listening socket, which the kernel shuts while connections pour in.
+"""The learner's listening socket, for which the kernel drops connection requests during a flood.
 
-libzmq accepts whoever connects, and no option of it bounds how many. But it takes a listening socket that was made
-elsewhere, and Linux lets its owner have requests for a connection dropped before anything in this process is woken.
-Connections that stand are not touched. There are two ways, and the first that the kernel permits is taken:
+libzmq accepts every connection and has no option that limits their number. But it accepts a listening socket created
+elsewhere, and on Linux the owner of a socket can have connection requests dropped before this process is woken.
+Established connections are not affected. There are two ways, and the first that the kernel permits is used:
 
-- a filter (``SO_ATTACH_FILTER``), which can let in the addresses of workers. Some kernels refuse it without root.
-- a signature that nobody has (``TCP_MD5SIG``, RFC 2385): the kernel drops every request that is not signed with a
-  random key. It needs no rights, but it knows no exceptions.
+- a filter (``SO_ATTACH_FILTER``), which can admit the addresses of workers. Some kernels refuse it without root.
+- a signature that no peer has (``TCP_MD5SIG``, RFC 2385): the kernel drops every request that is not signed with a
+  random key. It needs no privileges, but allows no exceptions.
 """
 
 import contextlib
@@ -23,50 +23,50 @@ from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["LOCKS", "ConnectionLimiter", "lock_by_filter", "lock_by_signature"]
 
-_BACKLOG = 128  # connections that wait to be accepted
-_STRANGERS = 64  # connections a second that are let in beside those of the workers,
+_BACKLOG = 128  # connections waiting to be accepted
+_STRANGERS = 64  # connections per second admitted in addition to those of the workers,
 _OF_A_GUEST = 4  # each of which may make two, and make them again
-_SPARE = 128  # descriptors that are left for files, pipes and the like
+_SPARE = 128  # descriptors reserved for files, pipes and the like
 _MOST_KNOWN = 1000  # addresses: a filter has at most 4,096 instructions
 _OPEN, _KNOWN_ONLY, _SHUT = range(3)
-# of Linux; Python does not name them
+# Linux constants that Python does not define
 _ATTACH_FILTER, _DETACH_FILTER, _TCP_MD5SIG_EXT = 26, 27, 32
 
 Lock = Callable[[socket.socket, Iterable[int] | None], None]
-"""Has the kernel drop requests for a connection from all but these IPv4 addresses, or none of them if given None."""
+"""Makes the kernel drop connection requests from all but these IPv4 addresses, or no requests if given None."""
 
 
 class ConnectionLimiter:
-    """A listening TCP socket that lets in a bounded number of connections a second.
+    """A listening TCP socket that admits a limited number of connections per second.
 
-    When more than the budget have come within a second, only those from addresses known to be of workers are let in for
-    the rest of it, and when these are more than the budget, too, nobody; likewise nobody while this process is short of
-    descriptors. Who is kept out is not answered; TCP tries again after a second, then after two, and so on.
+    If more than the budget have arrived within a second, only connections from known addresses of workers are admitted
+    for the rest of it, and none if these exceed the budget, too. None are admitted either while this process is short
+    of descriptors. Dropped requests are not answered; TCP retries after one second, then after two, and so on.
 
     Parameters
     ----------
     host, port
-        Where to listen, IPv4; port 0 takes a free one.
+        IPv4 address and port to listen at; port 0 takes a free one.
     guests
         Number of workers.
     clock
-        Seconds that rise.
+        Function that returns a monotonic time in seconds.
     locks
-        Ways to shut it; the first one that the kernel permits is taken.
+        Ways to block connections; the first one that the kernel permits is used.
 
     Attributes
     ----------
     port
-        Where it listens.
+        Port at which it listens.
     budget
-        Connections a second that are let in.
+        Connections admitted per second.
     floods
-        In how many seconds there were more.
+        Number of seconds in which there were more.
 
     Raises
     ------
     OSError
-        When it cannot listen there.
+        If it cannot listen there.
     """
 
     def __init__(
@@ -90,29 +90,29 @@ class ConnectionLimiter:
 
     @staticmethod
     def fits(host: str) -> bool:
-        """Tell whether there can be one: on Linux, at an IPv4 address."""
+        """Return whether a limiter is possible: on Linux, at an IPv4 address."""
         with contextlib.suppress(ValueError):
             return sys.platform == "linux" and ipaddress.ip_address(host).version == 4
         return False
 
     def descriptor(self) -> int:
-        """Return a descriptor of the listening socket that belongs to the caller."""
+        """Return a duplicate descriptor of the listening socket, owned by the caller."""
         return os.dup(self._listener.fileno())
 
     def know(self, address: str) -> None:
-        """Note an address that a worker with the key came from."""
+        """Add the address of a worker that has the key."""
         with contextlib.suppress(ValueError):
             self._known.setdefault(int(ipaddress.IPv4Address(address)))
             if len(self._known) > _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
 
     def tend(self, accepted: int) -> None:
-        """Shut or open the door.
+        """Block or admit new connections, as needed.
 
         Parameters
         ----------
         accepted
-            Connections since the last call.
+            Number of connections since the last call.
         """
         now = self._clock()
         if now - self._began >= 1.0:
@@ -128,7 +128,7 @@ class ConnectionLimiter:
 
     @property
     def has_lock(self) -> bool:
-        """Whether the kernel permits one of the ways to shut it, as far as was tried."""
+        """Whether the kernel permits one of the ways to block connections, as far as tried."""
         return bool(self._locks)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class ConnectionLimiter:
         self._listener.close()
 
     def _is_short_of_descriptors(self) -> bool:
-        """Tell by the lowest one that is free."""
+        """Return whether few descriptors are left, according to the lowest free one."""
         try:
             lowest = os.dup(self._listener.fileno())
         except OSError:
@@ -145,17 +145,15 @@ class ConnectionLimiter:
         return lowest >= self._room
 
     def _turn_lock(self) -> None:
-        """Have the kernel do what the state says, by the first lock that it permits."""
+        """Apply the state with the first lock that the kernel permits."""
         known = {_OPEN: None, _KNOWN_ONLY: self._known, _SHUT: ()}[self._state]
         while self._locks:
             try:
                 self._locks[0](self._listener, known)
                 return
-            except OSError:  # not permitted, not there, or no room for it in the kernel
+            except OSError:  # not permitted, not supported, or no room for it in the kernel
                 lock = self._locks.pop(0)
-                with contextlib.suppress(
-                    OSError
-                ):  # a filter that was there before does not stay forever
+                with contextlib.suppress(OSError):  # remove a filter that was attached before
                     lock(self._listener, None)
 
 
@@ -174,25 +172,25 @@ def lock_by_filter(listener: socket.socket, known: Iterable[int] | None) -> None
 
 
 def lock_by_signature(listener: socket.socket, known: Iterable[int] | None) -> None:
-    """Ask every peer for a signature that nobody can make, or for none any more, see :data:`Lock`.
+    """Require from every peer a signature that it cannot make, or no longer require it, see :data:`Lock`.
 
-    A signature cannot be asked of all but some addresses, so those that are known are kept out, too.
+    A signature cannot be required of all but some addresses, so known addresses are blocked, too.
     """
     key = b"" if known is None else secrets.token_bytes(80)
-    everybody = struct.pack("=H126x", socket.AF_INET)  # 0.0.0.0, of which 0 bits have to agree
+    everybody = struct.pack("=H126x", socket.AF_INET)  # 0.0.0.0/0, all addresses
     ask_all = struct.pack("=128sBBHi80s", everybody, 1, 0, len(key), 0, key)
     listener.setsockopt(socket.IPPROTO_TCP, _TCP_MD5SIG_EXT, ask_all)
 
 
 LOCKS: tuple[Lock, ...] = (lock_by_filter, lock_by_signature)
-"""Those that Linux has."""
+"""The locks available on Linux."""
 
 
 def _program(known: Iterable[int]) -> bytes:
-    """Return a filter (classic BPF) that drops requests for a connection from all but these IPv4 addresses."""
+    """Return a filter (classic BPF) that drops connection requests from all but these IPv4 addresses."""
     load_byte, load_word, mask, equal, give = 0x30, 0x20, 0x54, 0x15, 0x06
     all_of_it, nothing = 0xFFFFFFFF, 0
-    # in the TCP header, and in the IP header
+    # offsets in the TCP header, and in the IP header
     flags, syn_and_ack, syn, source = 13, 0x12, 0x02, 0xFFF00000 + 12
     lines = [
         (load_byte, 0, 0, flags),

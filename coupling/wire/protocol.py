@@ -2,8 +2,8 @@
 
 ``PROTOCOL.md`` beside this file specifies the bytes. STEP, RESET and ACTION bodies are plain little-endian
 arrays laid out by the sizes agreed in HELLO; all other bodies are small msgpack maps, decoded strictly.
-Nothing from the wire is ever unpickled. All messages stand in one file, in the order of ``PROTOCOL.md``, so that the
-two can be read side by side.
+Nothing from the wire is ever unpickled. All messages are in one file, in the order of ``PROTOCOL.md``, so that the two
+can be read side by side.
 """
 
 import math
@@ -55,8 +55,8 @@ __all__ = [
 ]
 
 MAGIC = b"FSIM"
-VERSION = (1, 1)  # what this side can speak; a frame has the lowest minor version that has its form
-MAX_BODY = 64 * 2**20  # bytes; 65,536 environments with 200 floats each and all of them ending fit
+VERSION = (1, 1)  # newest version spoken; a frame has the lowest minor version of its form
+MAX_BODY = 64 * 2**20  # bytes; 65,536 environments with 200 floats each fit, all of them ending
 MAX_ENVIRONMENTS = 65_536  # of a worker
 MAX_FLOATS = 65_536  # in an observation or an action of an agent
 MAX_AGENTS = 65_536  # in an environment
@@ -71,11 +71,11 @@ _CHECKSUM = slice(12, 16)
 
 
 class ProtocolError(ValueError):
-    """A frame that breaks the protocol; the sentence says how."""
+    """A frame that violates the protocol; the text says how."""
 
 
 class VersionMismatchError(ProtocolError):
-    """A frame of another major version, of which nothing but the version was read."""
+    """A frame of another major version, of which only the version was read."""
 
     def __init__(self, major: int, minor: int) -> None:
         self.version = (major, minor)
@@ -104,7 +104,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Header:
-    """Who speaks, about what and in which order.
+    """Header of a frame.
 
     Attributes
     ----------
@@ -113,20 +113,20 @@ class Header:
     session
         Number that the learner gave this worker in WELCOME; 0 before.
     sequence
-        Rises by one with every RESET or STEP of a session; ACTION, and the learner's ERROR, repeat the number that they
-        answer.
+        Increases by one with every RESET or STEP of a session; ACTION, and the learner's ERROR, repeat the number that
+        they answer.
     acknowledgement
-        In ACTION and PAUSE: the sequence of the RESET or STEP that the learner has taken in for good.
+        In ACTION and PAUSE: the sequence of the RESET or STEP that the learner has accepted permanently.
     first, environments
-        The environments [first, first + environments) of the worker that the body speaks of.
+        The body concerns the environments [first, first + environments) of the worker.
     clock
         Nanoseconds of the sender's monotonic clock.
     epoch
-        How often the run had been started when the session began.
+        Number of earlier starts of the run when the session began.
     checksum
-        Of the frame that it was read from; says nothing of a header that is to be sent.
+        Checksum of the frame that the header was read from; unused in a header to be sent.
     minor
-        Minor version of the form that the body has: 1 where arrays have an axis of agents.
+        Minor version of the body's form: 1 if arrays have an axis of agents.
     """
 
     kind: Kind
@@ -142,7 +142,7 @@ class Header:
 
 
 def encode(header: Header, body: bytes = b"", version: tuple[int, int] | None = None) -> bytes:
-    """Return the frame: header, with the CRC-32 of the frame whose checksum is zero, then body."""
+    """Return the frame: the header, with the CRC-32 of the frame with zeros as checksum, then the body."""
     head = _HEADER.pack(
         MAGIC,
         *(version or (VERSION[0], header.minor)),
@@ -164,9 +164,9 @@ def encode(header: Header, body: bytes = b"", version: tuple[int, int] | None = 
 
 
 def decode(frame: bytes) -> tuple[Header, bytes]:
-    """Read a frame, accepting nothing that :func:`encode` does not write.
+    """Read a frame, accepting only frames that :func:`encode` writes.
 
-    A REJECT of any version is read, so that a refused client of another version learns why.
+    A REJECT of any version is read, so that a refused client of another version learns the reason.
 
     Returns
     -------
@@ -176,9 +176,9 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
     Raises
     ------
     VersionMismatchError
-        When the major version is another one.
+        If the major version differs.
     ProtocolError
-        For every other departure: length, magic, checksum, unknown type, fields that must be 0 or must not.
+        For every other violation: length, magic, checksum, unknown type, fields that must be 0 or must not.
     """
     if len(frame) < HEADER_SIZE:
         raise ProtocolError(
@@ -207,7 +207,7 @@ def decode(frame: bytes) -> tuple[Header, bytes]:
 
 
 def _checksum(frame: memoryview) -> int:
-    """Return the CRC-32 of a frame with zeros instead of its checksum."""
+    """Return the CRC-32 of a frame with zeros as checksum."""
     before = zlib.crc32(
         bytes(_CHECKSUM.stop - _CHECKSUM.start), zlib.crc32(frame[: _CHECKSUM.start])
     )
@@ -215,7 +215,7 @@ def _checksum(frame: memoryview) -> int:
 
 
 def _check_fields(header: Header) -> None:
-    """Refuse a header whose fields mean nothing in its type of message."""
+    """Raise an error for a header whose fields are not valid in its type of message."""
     name = header.kind.name
     if header.kind in (Kind.RESET, Kind.STEP, Kind.ACTION):
         if not (header.session and header.sequence and 0 < header.environments <= MAX_ENVIRONMENTS):
@@ -238,14 +238,14 @@ def _check_fields(header: Header) -> None:
 
 
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
-_NO_CONTROL_CHARACTERS = r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z"  # newline and tab may be there
+_NO_CONTROL_CHARACTERS = r"\A[^\x00-\x08\x0b-\x1f\x7f-\x9f]*\Z"  # newline and tab are allowed
 
 _Major = Annotated[int, Meta(ge=0, le=255)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Number = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 _Agents = Annotated[int, Meta(ge=1, le=MAX_AGENTS)]
 _Slot = Annotated[int, Meta(ge=0, lt=MAX_ENVIRONMENTS)]
-_Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]  # these bounds also refuse what is not a number
+_Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]  # these bounds also refuse NaN
 _Period = Annotated[float, Meta(gt=0.0, le=1e9)]
 _Microseconds = Annotated[float, Meta(ge=0.0, le=1e15)]
 _Bounds = Annotated[
@@ -258,30 +258,30 @@ _Failure = Annotated[str, Meta(max_length=MAX_FAILURE, pattern=_NO_CONTROL_CHARA
 
 
 def sentence(text: str, longest: int = MAX_TEXT) -> str:
-    """Make a text fit to be sent: not too long, and without characters that drive a terminal."""
+    """Return a text that can be sent: truncated, and without terminal control characters."""
     clean = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "?", text[: longest + 1])
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
 class _Control(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of the msgpack maps."""
+    """Base class of the msgpack maps."""
 
 
 class Hello(_Control, frozen=True, forbid_unknown_fields=True):
-    """Worker to learner: who is there and what it hosts.
+    """Worker to learner: identity of the worker and its environments.
 
     Attributes
     ----------
     versions
         Lowest and highest major version that the worker speaks.
     incarnation
-        Drawn by each process of a worker again: a HELLO said twice has the same one.
+        Random number of each process of a worker; a repeated HELLO has the same one.
     slot
-        Number of the worker, which decides its agents; None takes a free one with as many environments.
+        Number of the worker, which determines its agents; None takes a free one with as many environments.
     pid, host
-        For the people who read the status.
+        Process ID and host name, for the status.
     environments
-        How many environments it hosts.
+        Number of environments it hosts.
     observation_size
         Floats in an observation of an agent.
     action_low, action_high
@@ -289,9 +289,9 @@ class Hello(_Control, frozen=True, forbid_unknown_fields=True):
     task_hash
         Hash of the task and its options (:func:`coupling.wire.connection.task_hash`).
     recovered
-        Frame of the last RESET or STEP of the worker's process before this one, from its outbox; else empty.
+        Frame of the last RESET or STEP of the worker's previous process, from its outbox; else empty.
     agents_per_env
-        Agents that act together in an environment; of version 1.1, and left out in 1.0, where it is one.
+        Agents that act together in an environment; in version 1.1, absent in 1.0, where it is one.
     """
 
     versions: tuple[_Major, _Major]
@@ -324,11 +324,11 @@ class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     version
-        Major version that both sides speak from here on.
+        Major version that both sides use from here on.
     session, slot, first_agent
         Numbers of the session, of the worker and of the agent in its first environment.
     seeds
-        One for each environment.
+        Seed of each environment.
     heartbeat, patience
         Seconds between signs of life, and after which a worker that hears nothing gives up.
     agents_per_env
@@ -346,7 +346,7 @@ class Welcome(_Control, frozen=True, forbid_unknown_fields=True):
 
 
 class _Reasoned(_Control, frozen=True, forbid_unknown_fields=True):
-    """Base of the maps with nothing but a reason, which is made to fit here and refused there if it does not."""
+    """Base class of maps with only a reason, which the sender cleans and the receiver checks."""
 
     reason: _Text
 
@@ -355,7 +355,7 @@ class _Reasoned(_Control, frozen=True, forbid_unknown_fields=True):
 
 
 class Reject(_Reasoned, frozen=True, forbid_unknown_fields=True):
-    """Learner to worker: no, and why, in a sentence a person understands."""
+    """Learner to worker: refusal, with a readable reason."""
 
 
 class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
@@ -364,15 +364,15 @@ class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     steps
-        Steps of the vector environment so far: the progress counter.
+        Steps of the vector environment so far, as a progress counter.
     step_seconds
         How long the step in progress has taken, 0 outside a step.
     delay_p50_us, delay_p99_us
-        Microseconds from sending a STEP to holding its ACTION, over the latest steps.
+        Microseconds from sending a STEP to receiving its ACTION, over the latest steps.
     resends
-        Messages sent again because no answer came.
+        Messages sent again because no answer arrived.
     failures, failure
-        Environments that failed and were reset so far, and why the latest one did.
+        Number of environments that failed and were reset so far, and reason of the latest failure.
     """
 
     steps: _Count
@@ -388,11 +388,11 @@ class Heartbeat(_Control, frozen=True, forbid_unknown_fields=True):
 
 
 class Pause(_Reasoned, frozen=True, forbid_unknown_fields=True):
-    """Learner to worker: the message is safe, or the HELLO was heard, its answer takes longer; and why."""
+    """Learner to worker: the message is stored, or the HELLO was received, but the answer takes longer; and why."""
 
 
 class Error(_Reasoned, frozen=True, forbid_unknown_fields=True):
-    """Either side to the other: this session cannot go on, and why."""
+    """Either side to the other: this session cannot continue, and why."""
 
 
 class Goodbye(_Reasoned, frozen=True, forbid_unknown_fields=True):
@@ -400,11 +400,11 @@ class Goodbye(_Reasoned, frozen=True, forbid_unknown_fields=True):
 
 
 class Status(_Control, frozen=True, forbid_unknown_fields=True):
-    """Anybody to the learner, who asks how the run stands."""
+    """Any client to the learner: request for the status of the run."""
 
 
 class StatusReply(_Control, frozen=True, forbid_unknown_fields=True):
-    """Learner: the run's status as JSON text."""
+    """Learner to a client: the run's status as JSON text."""
 
     json: str
 
@@ -435,7 +435,7 @@ def encode_control(
     clock: int = 0,
     minor: int = 0,
 ) -> bytes:
-    """Return the frame of a control message; its type follows from the body, and so does the minor version of a map."""
+    """Return the frame of a control message; the body determines its type and the minor version of a map."""
     minor = max(minor, minor_of(body))
     ids = session, sequence, acknowledgement
     header = Header(_KIND[type(body)], *ids, epoch=epoch, clock=clock, minor=minor)
@@ -443,7 +443,7 @@ def encode_control(
 
 
 def minor_of(body: _Control) -> int:
-    """Return the lowest minor version that has such a map."""
+    """Return the lowest minor version that supports this map."""
     has_axis = isinstance(body, Hello | Welcome) and body.agents_per_env is not msgspec.UNSET
     return int(has_axis)
 
@@ -454,25 +454,25 @@ def decode_control(header: Header, body: bytes) -> _Control:
     Raises
     ------
     ProtocolError
-        When it is not exactly the map that the type calls for.
+        If it is not exactly the map of its type.
     """
     try:
         message = _DECODERS[header.kind].decode(body)
-        if len(_PAIRS.decode(body)) != _pairs_in(body):  # the decoder takes the last of two values
+        if len(_PAIRS.decode(body)) != _pairs_in(body):  # a repeated key
             raise ValueError("a key stands twice")
         if isinstance(message, Hello | Welcome) and minor_of(message) != min(header.minor, 1):
             raise ValueError("agents_per_env has to be there from version 1.1 on, and not before")
         return message
     except KeyError as error:
         raise ProtocolError(f"{header.kind.name} is no control message") from error
-    except (ValueError, RecursionError) as error:  # text that is not UTF-8 is no DecodeError
+    except (ValueError, RecursionError) as error:  # non-UTF-8 text is no DecodeError
         raise ProtocolError(
             sentence(f"the body of {header.kind.name} is malformed: {error}")
         ) from error
 
 
 def _pairs_in(body: bytes) -> int:
-    """Return how many keys a msgpack map says that it has, in any of its three forms."""
+    """Return the number of keys declared by a msgpack map, in any of its three forms."""
     if body[0] < 0x90:
         return body[0] & 15
     return int.from_bytes(body[1 : 3 if body[0] == 0xDE else 5], "big")
@@ -485,26 +485,26 @@ _TERMINATED, _TRUNCATED, _DIVERGED, _FAILED = 1, 2, 4, 8
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of n environments gave.
+    """Results of one step of n environments.
 
     Attributes
     ----------
     rewards
         float64 (n,).
     observations
-        float32 (n, observation size): what the next action is for; where an episode ended, the first
-        observation of the next one. With an axis of agents, of version 1.1, rewards are (n, N), and observations
-        (n, N, observation size), the final ones as well.
+        float32 (n, observation size): observations for the next actions; for an ended episode, the first
+        observation of the next one. With an axis of agents, in version 1.1, rewards are (n, N), and observations
+        and final observations (n, N, observation size).
     terminated, truncated, diverged
-        bool (n,); ``diverged`` marks an episode that ended because its simulation blew up.
+        bool (n,); ``diverged`` marks an episode that ended because its simulation diverged.
     failed
-        bool (n,); the step of a failed environment raised or gave numbers that are not finite, so there is no
-        transition: its reward is 0, nothing is terminated or truncated, and its row of ``observations`` begins
+        bool (n,); the step of a failed environment raised or returned non-finite numbers, so there is no
+        transition: its reward is 0, it is neither terminated nor truncated, and its row of ``observations`` begins
         the next episode.
     final
-        float32 (number ended, observation size): the observations that ended the episodes.
+        float32 (number ended, observation size): the last observations of the ended episodes.
     agent_ended
-        bool (n, N): which agents have reached a terminal state by this step, all of them where the environment is
+        bool (n, N): agents that have reached a terminal state by this step, all of them if the environment is
         terminated; None without an axis of agents.
     """
 
@@ -519,7 +519,7 @@ class Step:
 
     @property
     def ended(self) -> np.ndarray:
-        """Which episodes ended, bool (n,)."""
+        """Episodes that ended, bool (n,)."""
         return self.terminated | self.truncated
 
 
@@ -539,7 +539,7 @@ def encode_step(step: Step) -> bytes:
 
 
 def step_size(environments: int, size: int, agents: int | None = None) -> int:
-    """Return the bytes of the longest body of STEP, in which all environments have ended; arguments as below."""
+    """Return the size in bytes of the longest body of STEP, in which all environments have ended."""
     each = 8 + 8 * size + 1
     return environments * (each if agents is None else agents * each + 1)
 
@@ -550,17 +550,17 @@ def decode_step(body: bytes, environments: int, size: int, agents: int | None = 
     Parameters
     ----------
     body
-        Its bytes.
+        The bytes.
     environments, size
         Environments (n), and floats in an observation.
     agents
-        Agents in an environment (N), in the form of version 1.1; None in that of 1.0, without their axis.
+        Agents in an environment (N), in version 1.1; None in version 1.0, without an axis of agents.
 
     Raises
     ------
     ProtocolError
-        When the length does not fit, a status or a flag does not occur, a number is not finite or too large, or a
-        failed environment has a reward.
+        If the length does not match, a status or a flag is invalid, a number is not finite or too large, or a failed
+        environment has a reward.
     """
     n, axis, of_each = environments, () if agents is None else (agents,), agents or 1
     flags = n * (agents or 0)
@@ -579,7 +579,7 @@ def decode_step(body: bytes, environments: int, size: int, agents: int | None = 
     rewards = np.frombuffer(body, "<f8", n * of_each)
     floats = np.frombuffer(body, "<f4", (n + ended) * of_each * size, 8 * n * of_each)
     floats = floats.reshape(n + ended, *axis, size)
-    # the learner keeps rewards as f32; the comparison is false for what is not a number
+    # the learner stores rewards as f32; the comparison is false for NaN
     if not ((np.abs(rewards) <= _LARGEST_FLOAT).all() and np.isfinite(floats).all()):
         raise ProtocolError(
             "a STEP has a number that is not finite, or a reward too large for single precision"
@@ -599,7 +599,7 @@ def decode_step(body: bytes, environments: int, size: int, agents: int | None = 
 
 
 def _decode_flags(body: bytes, status: np.ndarray, agents: int) -> np.ndarray:
-    """Read which agents have ended, which stands before the status of a STEP."""
+    """Read which agents have ended, from the flags before the status of a STEP."""
     n = len(status)
     flags = np.frombuffer(body, np.uint8, n * agents, len(body) - n - n * agents).reshape(n, agents)
     over = flags.all(axis=1) == (status & _TERMINATED > 0)
@@ -616,7 +616,7 @@ def decode_observations(body: bytes, environments: int, *shape: int) -> np.ndarr
     Raises
     ------
     ProtocolError
-        When the length does not fit or a number is not finite.
+        If the length does not match or a number is not finite.
     """
     return _decode_rows(body, environments, shape, "RESET")
 
@@ -627,7 +627,7 @@ def decode_actions(body: bytes, environments: int, *shape: int) -> np.ndarray:
     Raises
     ------
     ProtocolError
-        When the length does not fit or a number is not finite.
+        If the length does not match or a number is not finite.
     """
     return _decode_rows(body, environments, shape, "ACTION")
 

@@ -1,13 +1,13 @@
-"""Who may talk to the learner, and how both sides learn of a refusal.
+"""Authentication of workers, and detection of a refusal on both sides.
 
-Every TCP connection is encrypted by CURVE, and only the key of the run's connection file is let in; so it is on one
-machine, too, where anybody can listen at a port that a dead learner left. Without encryption are sockets in a folder
-that only its owner can enter (ipc), and loopback where the run says so. libzmq asks who is allowed over a socket of the
-learner's context (ZAP, ZeroMQ RFC 27); the learner answers between its other messages, so that there is no further
-thread. A domain that libzmq must enforce makes it refuse everybody if nobody answers, where it would otherwise let in
-any key.
+Every TCP connection is encrypted with CURVE, and only the key of the run's connection file is admitted. This also holds
+on a single machine, where anybody can listen at a port that a dead learner left. Only sockets in a folder that its
+owner alone can enter (ipc) are not encrypted, and loopback if the run's settings say so. libzmq asks over a socket of
+the learner's context which keys are allowed (ZAP, ZeroMQ RFC 27); the learner answers between its other messages,
+without an additional thread. Because of an enforced ZAP domain, libzmq refuses everybody if nothing answers, instead of
+admitting any key.
 
-Both sides are in one file, because what one of them does to refuse is what the other one has to notice.
+Both sides are in one file, because one side has to detect what the other one does to refuse.
 """
 
 import contextlib
@@ -41,21 +41,21 @@ _FAILED = (
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
 _monitors = itertools.count()
-_EVENT = struct.Struct("=HI")  # of a monitor's first frame: which, and its value
+_EVENT = struct.Struct("=HI")  # first frame of a monitor's event: its kind and its value
 _UNREADABLE = zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC
-# that are attended to at once: a flood of them does not keep the learner from learning
+# messages handled per call, so that a flood does not stop the learning
 _MESSAGES_A_CALL = 4096
-# milliseconds; longer than the time in which a worker takes broken handshakes for a refusal
+# milliseconds; longer than the time within which a worker counts broken handshakes as a refusal
 _HANDSHAKE_WITHIN = 5000
-_SENTENCES = 64  # different refusals that are told; all are counted
-_STOOD_STILL = 1.0  # seconds between two looks in which peers may have lost their patience,
-_EXCUSED = 5.0  # and for which the handshakes that they broke off are told of late
-_BROKEN_OFF = 3  # handshakes in a row that ended without a word,
-_BROKEN_OFF_WITHIN = 5.0  # in as many seconds, are a refusal if ZeroMQ answers there
+_SENTENCES = 64  # different refusals that are reported; all are counted
+_STOOD_STILL = 1.0  # seconds between two calls after which peers may have given up,
+_EXCUSED = 5.0  # and seconds for which their broken handshakes may be reported late
+_BROKEN_OFF = 3  # successive handshakes that ended without a reason
+_BROKEN_OFF_WITHIN = 5.0  # within so many seconds are a refusal if ZeroMQ answers there
 
 
 class RefusedError(Exception):
-    """The learner does not let this worker in; the sentence says why."""
+    """The learner refuses this worker; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Keys:
     Attributes
     ----------
     server_public, server_secret
-        Of the learner; the secret one stays in its memory.
+        Key pair of the learner; the secret key stays in its memory.
     worker_public, worker_secret
-        Of all workers of the run; they get them by the connection file.
+        Key pair of all workers of the run, which read it from the connection file.
     """
 
     server_public: str
@@ -77,23 +77,23 @@ class Keys:
 
     @classmethod
     def draw(cls) -> "Keys":
-        """Draw new keys.
+        """Generate new keys.
 
         Raises
         ------
         ConfigError
-            When libzmq was built without CURVE.
+            If libzmq was built without CURVE.
         """
         if not zmq.has("curve"):
             raise ConfigError(
-                "libzmq was built without CURVE, so workers can be on this machine only, and have to be reached by "
-                "workers.transport=ipc (or by workers.curve=never, where you trust all users of this machine)"
+                "libzmq was built without CURVE, so workers must run on this machine with workers.transport=ipc (or "
+                "with workers.curve=never, if you trust all users of this machine)"
             )
         pairs = (*zmq.curve_keypair(), *zmq.curve_keypair())
         return cls(*(key.decode() for key in pairs))
 
     def for_workers(self) -> dict[str, str]:
-        """Return what the connection file holds of them."""
+        """Return the keys for the connection file."""
         return {
             "server_key": self.server_public,
             "public_key": self.worker_public,
@@ -102,7 +102,7 @@ class Keys:
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Tell whether an endpoint can be reached from this machine only."""
+    """Return whether an endpoint can be reached from this machine only."""
     transport, _, address = endpoint.partition("://")
     if transport != "tcp":
         return transport in ("ipc", "inproc")
@@ -113,7 +113,7 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def secure_client(socket: "zmq.Socket[bytes]", connection: "Connection") -> None:
-    """Encrypt what a worker's socket sends, if its connection file says so; to be called before ``connect``."""
+    """Encrypt a worker's socket if its connection file contains keys; call it before ``connect``."""
     if connection.server_key:
         socket.curve_serverkey = connection.server_key.encode()
         socket.curve_publickey = connection.public_key.encode()
@@ -121,9 +121,9 @@ def secure_client(socket: "zmq.Socket[bytes]", connection: "Connection") -> None
 
 
 class Guard:
-    """Lets the run's workers in at the learner's socket and nobody else, and notes who was refused.
+    """Admits only the run's workers at the learner's socket, and records refusals.
 
-    Make it, let it bind the socket, and call :meth:`attend` at least once a second.
+    Create it, bind the socket with it, and call :meth:`attend` at least once a second.
 
     Parameters
     ----------
@@ -132,19 +132,19 @@ class Guard:
     endpoint
         The address that it will be bound to.
     keys
-        Of the learner and of those who are let in; None lets in everybody, without encryption.
+        Keys of the learner and of the workers; None admits everybody, without encryption.
 
     Attributes
     ----------
     accepted, refused
-        How many connections came, and how many handshakes failed.
+        Number of connections, and of failed handshakes.
     refusals
         One sentence for each different reason, at most 64.
 
     Raises
     ------
     ConfigError
-        When the endpoint can be reached from other machines and there are no keys.
+        If the endpoint can be reached from other machines and there are no keys.
     """
 
     def __init__(self, socket: "zmq.Socket[bytes]", endpoint: str, keys: Keys | None) -> None:
@@ -158,8 +158,8 @@ class Guard:
         self.accepted = self.refused = 0
         self.refusals: list[str] = []
         self._socket, self._endpoint, self._keys = socket, endpoint, keys
-        self._door: ConnectionLimiter | None = None
-        socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN)  # so long may a connection be half open
+        self._limiter: ConnectionLimiter | None = None
+        socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN)  # limit for a half-open connection
         self._zap: zmq.Socket[bytes] | None = None
         if keys is not None:
             self._zap = socket.context.socket(zmq.REP)
@@ -173,14 +173,14 @@ class Guard:
         self._monitor = _monitor(socket, _FAILED | zmq.EVENT_ACCEPTED)
 
     def bind(self, guests: int, clock: Callable[[], float] = time.monotonic) -> str:
-        """Bind the socket, behind a door if the endpoint is one of TCP.
+        """Bind the socket, with a :class:`ConnectionLimiter` if the endpoint is TCP and the platform supports it.
 
         Parameters
         ----------
         guests
-            How many workers will connect.
+            Number of workers that will connect.
         clock
-            Seconds that rise.
+            Function that returns a monotonic time in seconds.
 
         Returns
         -------
@@ -190,16 +190,16 @@ class Guard:
         self._clock, self._attended = clock, clock()
         host, _, port = self._endpoint.removeprefix("tcp://").rpartition(":")
         if self._endpoint.startswith("tcp://") and ConnectionLimiter.fits(host):
-            self._door = ConnectionLimiter(host, 0 if port == "*" else int(port), guests, clock)
-            self._socket.set(zmq.USE_FD, self._door.descriptor())
-            self._endpoint = f"tcp://{host}:{self._door.port}"
+            self._limiter = ConnectionLimiter(host, 0 if port == "*" else int(port), guests, clock)
+            self._socket.set(zmq.USE_FD, self._limiter.descriptor())
+            self._endpoint = f"tcp://{host}:{self._limiter.port}"
         self._socket.bind(self._endpoint)
         return self._socket.get_string(zmq.LAST_ENDPOINT)
 
     def attend(self) -> None:
-        """Answer who may come in, and note who could not; without waiting."""
+        """Answer pending authentication requests and record refusals, without waiting."""
         now = self._clock()
-        if now - self._attended > _STOOD_STILL:  # peers gave up and connected again meanwhile
+        if now - self._attended > _STOOD_STILL:  # peers may have given up and reconnected meanwhile
             self._excused_until = now + _EXCUSED
         self._attended = now
         with contextlib.suppress(zmq.Again):
@@ -215,27 +215,27 @@ class Guard:
                     self.accepted += 1
                 else:
                     self._note(event, value)
-        if self._door is not None:
-            floods = self._door.floods
-            self._door.tend(self.accepted - before)
-            if self._door.floods > floods and now >= self._excused_until:
+        if self._limiter is not None:
+            floods = self._limiter.floods
+            self._limiter.tend(self.accepted - before)
+            if self._limiter.floods > floods and now >= self._excused_until:
                 then = (
-                    "meanwhile few new ones are let in, and connected workers continue"
-                    if self._door.has_lock
-                    else "this system has no means to keep them out, so the run may become slow; workers.transport=ipc "
-                    "opens no port, and a firewall may admit the workers' machines only"
+                    "few new ones are accepted for now; connected workers continue"
+                    if self._limiter.has_lock
+                    else "this system cannot limit them, so the run may become slow; use workers.transport=ipc, "
+                    "which opens no port, or a firewall that admits only the workers' machines"
                 )
                 self._tell(
-                    f"more than {self._door.budget} connections came within a second; {then}"
+                    f"more than {self._limiter.budget} connections arrived within a second; {then}"
                 )
 
     def close(self) -> None:
-        """Close the guard's own sockets, before the one that it guards is closed."""
+        """Close the guard's own sockets; call it before the guarded socket is closed."""
         _stop_monitor(self._socket, self._monitor)
         if self._zap is not None:
             self._zap.close(linger=0)
-        if self._door is not None:
-            self._door.close()
+        if self._limiter is not None:
+            self._limiter.close()
 
     def _answer_zap(self, zap: "zmq.Socket[bytes]", request: list[bytes]) -> None:
         """Answer one request of libzmq: version, id, domain, address, identity, mechanism, key."""
@@ -244,37 +244,35 @@ class Guard:
         allowed = mechanism == b"CURVE" and [z85.encode(key).decode() for key in credentials] == [
             self._keys.worker_public
         ]
-        if allowed and self._door is not None:
-            self._door.know(address.decode(errors="replace"))
+        if allowed and self._limiter is not None:
+            self._limiter.know(address.decode(errors="replace"))
         if not allowed:
             self._tell(
                 f"a peer at {address.decode(errors='replace')} with an unknown key was refused; workers need the "
-                "connection file of this start of the run"
+                "connection file of the run's current start"
             )
         status = (b"200", b"") if allowed else (b"400", b"unknown key")
         zap.send_multipart((version, number, *status, b"", b""))
 
     def _note(self, event: int, value: int) -> None:
-        """Count a handshake that failed; an unknown key was told already, with the address."""
+        """Count a failed handshake; an unknown key has been reported before, with its address."""
         self.refused += 1
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _UNREADABLE:
             self._tell(
-                "a peer that takes this learner for another one was refused: its server key is not ours"
+                "a peer was refused because it expects another learner: its server key is not the key of this one"
             )
             return
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             if self._clock() < self._excused_until:
                 return
             if self._keys is None or value in (errno.ECONNRESET, errno.EAGAIN):
-                self._tell(
-                    "a peer did not get through the handshake: it went away, or took too long over it"
-                )
+                self._tell("the handshake of a peer failed: it disconnected or took too long")
                 return
         speaks = "with encryption (CURVE)" if self._keys else "without encryption"
         self._tell(
-            f"a peer did not get through the handshake: this learner speaks {speaks}, the peer perhaps not"
+            f"the handshake of a peer failed: this learner speaks {speaks}, the peer perhaps not"
         )
 
     def _tell(self, sentence: str) -> None:
@@ -283,17 +281,17 @@ class Guard:
 
 
 class Watch:
-    """Waits for the learner's messages and notices when the learner does not let this worker in.
+    """Waits for the learner's messages and detects when the learner refuses this worker.
 
-    A DEALER whose key is refused waits forever without a word; only its monitor knows. A learner that is not there yet
-    fails no handshake, so it is waited for.
+    A DEALER whose key is refused waits forever without an error; only its monitor reports the refusal. If the learner
+    is not listening yet, no handshake fails, and the wait continues.
 
     Parameters
     ----------
     socket
         The worker's DEALER, not yet connected.
     connection
-        Where the learner is, and the keys.
+        Address of the learner, and the keys.
     """
 
     def __init__(self, socket: "zmq.Socket[bytes]", connection: "Connection") -> None:
@@ -319,7 +317,7 @@ class Watch:
         Raises
         ------
         RefusedError
-            When the learner refuses this worker's key or speaks another encryption.
+            If the learner refuses this worker's key or uses another encryption.
         """
         until = time.monotonic() + milliseconds / 1000
         while True:
@@ -332,11 +330,11 @@ class Watch:
                 return False
 
     def close(self) -> None:
-        """Close the watch's own socket, before the one that it watches is closed."""
+        """Close the watch's own socket; call it before the watched socket is closed."""
         _stop_monitor(self._socket, self._monitor)
 
     def _record(self, event: int) -> None:
-        """Raise if the handshake ended in a way that will not mend itself."""
+        """Raise an error if the handshake failed in a way that retries will not fix."""
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._broken_off.clear()
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
@@ -352,25 +350,25 @@ class Watch:
             )
         else:
             self._broken_off.append(time.monotonic())
-            if not self._keeps_breaking_off():
+            if not self._breaks_off_repeatedly():
                 return
             self._broken_off.clear()
             if _greets(self._endpoint):
                 raise RefusedError(
-                    f"the learner at {self._endpoint} broke {_BROKEN_OFF} handshakes off: its encryption or its key is "
-                    "not that of the connection file; use the file of the run's present start"
+                    f"the learner at {self._endpoint} aborted {_BROKEN_OFF} handshakes: its encryption or its key "
+                    "differs from that of the connection file; use the file of the run's present start"
                 )
 
-    def _keeps_breaking_off(self) -> bool:
-        """Tell a refusal from a learner that died or is busy, which breaks off one handshake or takes long over it."""
+    def _breaks_off_repeatedly(self) -> bool:
+        """Return whether handshakes break off repeatedly, unlike those of a learner that died or is busy."""
         full = len(self._broken_off) == _BROKEN_OFF
         return full and self._broken_off[-1] - self._broken_off[0] < _BROKEN_OFF_WITHIN
 
 
 def _monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
-    """Return a socket that tells of these events.
+    """Return a socket that reports these events.
 
-    Its queue has no bound, because libzmq's thread, which carries everybody's messages, would wait where it is full.
+    Its queue is unbounded, because libzmq's thread, which carries all messages, would block on a full queue.
     """
     address = f"inproc://monitor-{next(_monitors)}"
     socket.monitor(address, events)
@@ -384,15 +382,15 @@ def _monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
 def _stop_monitor(socket: "zmq.Socket[bytes]", monitor: "zmq.Socket[bytes]") -> None:
     """Undo :func:`_monitor`.
 
-    While nobody holds the other end of the queue, libzmq's thread waits with the next event, and the messages of all
-    sockets with it. So it is told to stop first; closing the socket would tell it some time later.
+    If the other end of the queue is closed, libzmq's thread blocks at the next event, and with it the messages of all
+    sockets. So monitoring is stopped first; closing the socket would stop it only some time later.
     """
     socket.monitor(None, 0)
     monitor.close(linger=0)
 
 
 def _greets(endpoint: str) -> bool:
-    """Tell whether ZeroMQ answers at a TCP endpoint: a tunnel whose learner is away accepts and says nothing."""
+    """Return whether ZeroMQ answers at a TCP endpoint; a tunnel without a learner accepts but sends nothing."""
     if not endpoint.startswith("tcp://"):
         return True
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")

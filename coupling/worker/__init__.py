@@ -1,1 +1,1 @@
-"""A worker: the process that hosts environments and steps them as the learner says."""
+"""A worker: the process that hosts environments and steps them with the learner's actions."""

@@ -11,13 +11,13 @@ from coupling.wire.security import RefusedError, Watch, secure_client
 
 __all__ = ["Line"]
 
-_READ_AGAIN = 3.0  # seconds for which a refused worker looks for a newer connection file
-_STOOD_STILL = 0.1  # seconds by which a wait is too long after which the process was stopped
-_LOOK_AGAIN = 1000  # milliseconds for what came meanwhile to pass through ZeroMQ, at most
+_READ_AGAIN = 3.0  # seconds for which a refused worker waits for a newer connection file
+_STOOD_STILL = 0.1  # a wait that ends so many seconds late means that the process was stopped
+_LOOK_AGAIN = 1000  # milliseconds, at most, for messages received meanwhile to pass through ZeroMQ
 
 
 class Line:
-    """A connection to the learner, which can be made again: to where the connection file says it is by then.
+    """A connection to the learner that can be renewed, to the address then in the connection file.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ class Line:
     file
         The connection file.
     look_again
-        Seconds for which a refused worker looks for a newer one.
+        Seconds for which a refused worker waits for a newer one.
 
     Attributes
     ----------
     connection
-        What it said last.
+        Content of the file when last read.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Line:
         self._socket.connect(self.connection.endpoint)
 
     def renew(self) -> None:
-        """Connect again; what was not sent yet is dropped."""
-        # a learner that is being started again writes a new one
+        """Connect again; messages not sent yet are dropped."""
+        # a restarted learner writes a new file
         with contextlib.suppress(OSError, ValueError):
             self.connection = read_connection(self._file)
         self._watch.close()
@@ -60,17 +60,17 @@ class Line:
         self._open()
 
     def send(self, frame: bytes) -> None:
-        """Send without waiting; a message that cannot leave is lost, as any may be."""
+        """Send without waiting; a message that cannot be sent is lost, as any message may be."""
         with contextlib.suppress(zmq.Again):
             self._socket.send(frame, zmq.NOBLOCK)
 
     def receive(self, seconds: float) -> bytes | None:
-        """Wait for a frame; None when none came in time, or while the process was stopped.
+        """Wait for a frame; None if none arrived in time or while the process was stopped.
 
         Raises
         ------
         RefusedError
-            When the learner does not let this worker in, and the connection file stays as it was.
+            If the learner refuses this worker, and the connection file does not change.
         """
         try:
             until = time.monotonic() + max(0.0, seconds)
@@ -85,7 +85,7 @@ class Line:
             return None
 
     def _changed(self) -> bool:
-        """Wait a little for the connection file of a learner that was started again with other keys."""
+        """Wait briefly for the connection file of a learner that was restarted with other keys."""
         until = time.monotonic() + self._look_again
         while time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError):
@@ -95,6 +95,6 @@ class Line:
         return False
 
     def close(self) -> None:
-        """Close it; a last word has a second to leave."""
+        """Close the connection; a last message has one second to be sent."""
         self._watch.close()
         self._socket.close(1000)

@@ -1,9 +1,9 @@
-"""The limit on cycles of PettingZoo's environments, told as what it is: a truncation.
+"""The limit on cycles of PettingZoo's environments, reported as a truncation.
 
-At ``max_cycles`` some of them (Multiwalker) say that all agents have reached a terminal state, and others (Waterworld)
-no longer say who has. Either is learned wrongly: the value of the last state has to be bootstrapped, unless it is
-terminal. So an environment is made with one cycle more than it shall have, never reaches its own limit, and is cut
-short here.
+At ``max_cycles``, some of them (Multiwalker) report all agents as terminated, and others (Waterworld) no longer report
+which agents are. Both lead to wrong values, because the value of the last state has to be bootstrapped unless it is
+terminal. Therefore an environment is created with one cycle more than intended, so that it never reaches its own limit,
+and is truncated here.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ __all__ = ["CycleLimit", "with_cycle_limit"]
 
 
 class CycleLimit:
-    """An environment of PettingZoo that is truncated after ``max_cycles`` cycles, whatever it says of its end itself.
+    """PettingZoo environment that is truncated after ``max_cycles`` cycles, independent of its own limit.
 
     Parameters
     ----------
     make
-        Makes the environment.
+        Function that creates the environment.
     **options
-        Its keyword arguments. Without ``max_cycles`` among them the environment's own number counts, if it has one.
+        Its keyword arguments. Without ``max_cycles``, the environment's own limit applies, if it has one.
 
     Attributes
     ----------
     max_cycles
-        Longest episode in cycles; ``None`` where there is no limit.
+        Longest episode in cycles; None without a limit.
     agents
-        Whose episode goes on.
+        The agents whose episode continues.
     """
 
     def __init__(self, make: Callable[..., Any], **options: Any) -> None:
@@ -46,7 +46,7 @@ class CycleLimit:
         self._cycles = 0
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # so that a copy that is being made does not ask itself forever
+        if name.startswith("_"):  # avoids infinite recursion while the object is copied
             raise AttributeError(name)
         return getattr(self._inner, name)
 
@@ -59,7 +59,7 @@ class CycleLimit:
     def step(
         self, actions: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
-        """Step the environment; at the limit those who have reached no terminal state are truncated."""
+        """Step the environment; at the limit, agents that have not reached a terminal state are truncated."""
         seen, rewards, terminated, truncated, infos = self._inner.step(actions)
         self.agents = list(self._inner.agents)
         self._cycles += 1
@@ -70,14 +70,14 @@ class CycleLimit:
 
 
 def with_cycle_limit(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes an environment with its limit told as a truncation, if it is PettingZoo that makes it."""
+    """Return a function whose environments report their limit as a truncation, if they are of PettingZoo."""
     if not make.__module__.startswith("pettingzoo."):
         return make
     return lambda **options: CycleLimit(make, **options)
 
 
 def _own_limit(environment: Any) -> int | None:
-    """Return the number of cycles that an environment names, or the engine that it stands on."""
+    """Return the limit on cycles of an environment, or of its underlying engine."""
     own = environment.unwrapped
     for part in (environment, own, getattr(own, "env", None)):
         limit = getattr(part, "max_cycles", None)

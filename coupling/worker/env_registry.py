@@ -1,4 +1,4 @@
-"""What the name of a task means: a registered environment, a module of somebody's own, a multi-agent environment."""
+"""Resolution of task names: registered environments, the user's modules, multi-agent environments."""
 
 import contextlib
 import sys
@@ -24,28 +24,28 @@ __all__ = [
 ]
 
 PARALLEL = "parallel:"
-"""How the name of a task begins whose environments have several agents."""
+"""Prefix of the names of tasks with multi-agent environments."""
 
 
 def registered(env: str) -> gym.envs.registration.EnvSpec:
-    """Return the registered task, after importing the module of ``module:id``, also one in the current folder."""
+    """Return the registered task, after importing the module of ``module:id``, which may be in the current folder."""
     module, _, name = env.rpartition(":")
     if module:
         import_module(module, f"env = {env!r}")
     try:
         spec = gym.spec(name)
     except gym.error.Error as error:
-        if type(error) is gym.error.Error:  # an id without its version
+        if type(error) is gym.error.Error:  # an ID without its version
             raise gym.error.NameNotFound(name) from error
         raise
     if str(spec.entry_point).startswith("gymnasium.envs.mujoco"):
-        _tell_what_mujoco_warns_of()
+        _print_mujoco_warnings()
     return spec
 
 
 def is_flow(env: str) -> bool:
-    """Return whether a task is one of flows, stepped as one batch; what cannot be made is told where it is made."""
-    from cases.flow_env import FlowVectorEnv  # registers the flow tasks, too
+    """Return whether a task is a flow task, stepped as one batch; errors are reported when the task is created."""
+    from cases.flow_env import FlowVectorEnv  # also registers the flow tasks
 
     if env.startswith(PARALLEL):
         return False
@@ -57,13 +57,13 @@ def is_flow(env: str) -> bool:
     return isinstance(make, type) and issubclass(make, FlowVectorEnv)
 
 
-def _tell_what_mujoco_warns_of() -> None:
-    """Print MuJoCo's warnings, but for what it no longer likes in the models that Gymnasium brings.
+def _print_mujoco_warnings() -> None:
+    """Print MuJoCo's warnings, except those on deprecated features in the models of Gymnasium.
 
-    It would say so for each copy of an environment, nobody who trains can change it, and with a function of ours it
-    leaves no MUJOCO_LOG.TXT in the current folder.
+    They would be repeated for each copy of an environment, and users cannot change these models. With this
+    handler, MuJoCo also writes no MUJOCO_LOG.TXT into the current folder.
     """
-    with contextlib.suppress(ImportError):  # without it, gymnasium.make says what is missing
+    with contextlib.suppress(ImportError):  # without MuJoCo, gymnasium.make reports what is missing
         import mujoco
 
         mujoco.set_mju_user_warning(
@@ -72,18 +72,18 @@ def _tell_what_mujoco_warns_of() -> None:
 
 
 def unregistered(env: str) -> str:
-    """Return what to do about ``module:Name`` where ``Name`` is there but nobody registered it; empty otherwise."""
+    """Return the remedy if the ``Name`` of ``module:Name`` exists but is not registered; else an empty string."""
     module, _, name = env.rpartition(":")
     if not callable(getattr(sys.modules.get(module), name, None)):
         return ""
     return (
-        f"{module} has {name}, but under no id: let {module} call "
-        f"gymnasium.register('{name}-v0', '{module}:{name}'), and give env={module}:{name}-v0"
+        f"{module} defines {name} without registering an id: call gymnasium.register('{name}-v0', '{module}:{name}') "
+        f"in {module}, and give env={module}:{name}-v0"
     )
 
 
 def parallel_env_maker(env: str) -> Callable[..., Any]:
-    """Return what makes the multi-agent environments of ``parallel:module``."""
+    """Return the function that creates the multi-agent environments of ``parallel:module``."""
     name = env.removeprefix(PARALLEL)
     try:
         make = getattr(import_module(name, f"env = {env!r}"), "parallel_env", None)
@@ -99,12 +99,12 @@ def parallel_env_maker(env: str) -> Callable[..., Any]:
 
 
 def module_of(env: str) -> str:
-    """Return the module that a task's name says to import; empty if it is an id alone."""
+    """Return the module in the name of a task; empty if the name is only an ID."""
     return env.removeprefix(PARALLEL) if env.startswith(PARALLEL) else env.rpartition(":")[0]
 
 
 def load_task(env: str) -> None:
-    """Import what a task is made of, without making it; what cannot be imported is told when it is made."""
+    """Import the code of a task without creating it; import errors are reported when it is created."""
     import cases  # noqa: F401  (registers the flow tasks)
 
     with contextlib.suppress(*RAISED):
@@ -118,13 +118,13 @@ def load_task(env: str) -> None:
 
 
 def draws_itself(env: str) -> bool:
-    """Tell whether the class of a task says that it draws itself; nothing is made to find out.
+    """Return whether the class of a task declares that it can be rendered, without creating the task.
 
-    What a function makes counts as one that does not, and so does what cannot be imported.
+    Return False if a function creates the task or it cannot be imported.
     """
     import cases  # noqa: F401  (registers the flow tasks)
 
-    with contextlib.suppress(*RAISED):  # somebody's own module may raise anything, or be gone
+    with contextlib.suppress(*RAISED):  # the user's module may raise anything, or be missing
         if env.startswith(PARALLEL):
             made_by: Any = parallel_env_maker(env)
         else:

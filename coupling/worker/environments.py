@@ -1,6 +1,6 @@
 """Any Gymnasium task as a vector environment that resets within the step that ends an episode.
 
-How a task is made, tried once and described is one file: whatever is wrong with it is told by the same few sentences.
+Creating, testing and describing a task are in one file, because they report its errors with the same messages.
 """
 
 import contextlib
@@ -45,25 +45,25 @@ __all__ = [
 ]
 
 _FIRST_TRIES = 3
-"""How often a task is tried before the run: it may fail now and then."""
+"""Number of attempts to reset and step a task before the run, since it may fail occasionally."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the learner has to know of a task.
+    """Properties of a task that the learner needs.
 
     Attributes
     ----------
     observation_space, action_space
         Spaces of one agent: a flat box, and a flat box or discrete.
     episode_steps
-        Longest episode in steps, where the task says so.
+        Longest episode in steps, if the task declares it.
     agents_per_env
         Agents that act together in one environment.
     draws_itself
         Whether it can be filmed.
     notes
-        How its own spaces differ from these, a sentence each.
+        Differences of its own spaces from these, one sentence each.
     """
 
     observation_space: gym.spaces.Box
@@ -75,7 +75,7 @@ class Task:
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
-        """Least and greatest numbers in an action of an agent as it travels."""
+        """Lower and upper bounds of the components of an agent's action, as sent over the wire."""
         space = self.action_space
         box = space if isinstance(space, gym.spaces.Box) else Numbered(space)
         return [float(bound) for bound in box.low], [float(bound) for bound in box.high]
@@ -84,39 +84,39 @@ class Task:
 def make_vector(
     env: str, env_options: dict[str, Any], count: int, *, guarded: bool = True
 ) -> VectorEnv:
-    """Make ``count`` copies of a task as one vector environment, under the guard of ``coupling/worker/guard.py``.
+    """Create ``count`` copies of a task as one vector environment, guarded by ``coupling/worker/guard.py``.
 
-    The task's own batched form is taken when it has one that resets within the step; otherwise the
-    copies are stepped one after the other.
+    The task's own batched form is used if it has one that resets within the step; otherwise the copies are stepped one
+    after the other.
 
     Parameters
     ----------
     env
-        A Gymnasium id, also ``module:id``; or ``parallel:module``, a module whose ``parallel_env`` makes a multi-agent
-        environment by the parallel interface of PettingZoo.
+        A Gymnasium ID, also ``module:id``; or ``parallel:module``, a module whose ``parallel_env`` creates a
+        multi-agent environment with the parallel interface of PettingZoo.
     env_options
         Keyword arguments of the environment.
     count
         Number of environments.
     guarded
-        Whether a failure costs its episode; else it raises ``FailureError``, for those who take every step for a
-        transition (``rl_agent.rollout.in_process``).
+        Whether a failure only ends its episode; otherwise it raises ``FailureError``, for callers that treat every step
+        as a transition (``rl_agent.rollout.in_process``).
 
     Returns
     -------
     VectorEnv
-        Autoreset mode ``SAME_STEP``: final observations stand in ``infos["final_obs"]``. Spaces are flat boxes,
-        discrete actions are ``Numbered``. Those of N agents in an environment have an axis of agents: observations
-        (count, N, S), actions (count, N, A), and in the infos what ``rl_agent/multi_agent/outcomes.py`` says. Who
-        failed says ``failures_of``.
+        Autoreset mode ``SAME_STEP``: final observations are in ``infos["final_obs"]``. Spaces are flat boxes, discrete
+        actions are ``Numbered``. With N agents in an environment, arrays have an axis of agents: observations
+        (count, N, S), actions (count, N, A), and the infos are as in ``rl_agent/multi_agent/outcomes.py``. Use
+        ``failures_of`` for the failures.
 
     Raises
     ------
     ConfigError
-        For an unknown id, an option that the task does not have or a value it refuses, a device that is not there or
-        too small, a task that lives outside Python, spaces that cannot be made flat.
+        For an unknown ID, an unknown or invalid option, a device that is missing or too small, a task outside Python,
+        or spaces that cannot be flattened.
     """
-    with _told_in_a_sentence(env):
+    with _reporting_errors(env):
         make = _maker(env, env_options)
         if env.startswith(PARALLEL):
             batched = getattr(parallel_env_maker(env), "vector_class", None)
@@ -144,41 +144,41 @@ def make_vector(
 
 
 def _multi_agent_batch(batched: Any, count: int, env_options: dict[str, Any]) -> MultiAgentBatch:
-    """Make a batch of multi-agent environments."""
+    """Create a batch of multi-agent environments."""
     batch = batched(count, autoreset_mode=AutoresetMode.SAME_STEP, **env_options)
     return MultiAgentBatch(batch, batch.task.agents)
 
 
 def make_single(env: str, env_options: dict[str, Any]) -> Guarded:
-    """Make a task as one guarded environment that is reset by hand; its spaces are as of :func:`make_vector`.
+    """Create a task as one guarded environment without autoreset; its spaces are as in :func:`make_vector`.
 
-    Parameters and errors as of :func:`make_vector`.
+    Parameters and errors as in :func:`make_vector`.
     """
-    with _told_in_a_sentence(env):
+    with _reporting_errors(env):
         make = _maker(env, env_options)
         return Guarded(make)
 
 
 def _maker(env: str, env_options: dict[str, Any]) -> Callable[[], gym.Env]:
-    """Return what makes one environment of a task, with flat spaces."""
+    """Return the function that creates one environment of a task, with flat spaces."""
     if env == EXTERNAL:
         raise ConfigError(
-            f"env = {env!r} lives outside Python: only the program that connects with the client in coupling/c can "
-            "step it"
+            f"env = {env!r} is outside Python: only the program that connects with the client in coupling/c can step "
+            "it"
         )
     if env.startswith(PARALLEL):
         make_env = parallel_env_maker(env)
         return lambda: MultiAgentEnv(make_env, env_options)
     import cases  # noqa: F401  (registers the flow tasks)
 
-    # no checker: what it would warn of is refused in a sentence (_try), or costs one episode (Guarded)
+    # no checker: what it would warn of is an error in _try, or ends one episode in Guarded
     make = partial(gym.make, registered(env), disable_env_checker=True, **env_options)
     return lambda: flattened(make())
 
 
 @contextlib.contextmanager
-def _told_in_a_sentence(env: str) -> Iterator[None]:
-    """Turn whatever the making of a task raises into a ConfigError."""
+def _reporting_errors(env: str) -> Iterator[None]:
+    """Turn any exception from creating a task into a ConfigError."""
     try:
         yield
     except (
@@ -188,11 +188,11 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
     ) as error:
         module, colon, name = env.rpartition(":")
         meant = nearest(name, gym.registry, likeness=0.7)
-        if f"{name}.py" in os.listdir():  # a module without the id of its environment
+        if f"{name}.py" in os.listdir():  # a module without the ID of its environment
             meant, module, colon = meant_module(f"{name}.py"), "", ""
         hint = did_you_mean(
             meant and module + colon + meant,
-            unregistered(env) or "env takes the id of a registered Gymnasium environment",
+            unregistered(env) or "env must be the id of a registered Gymnasium environment",
         )
         raise ConfigError(f"env = {env!r}: no such environment; {hint}") from error
     except ConfigError as error:
@@ -216,12 +216,12 @@ def _told_in_a_sentence(env: str) -> Iterator[None]:
                 f"env_options.{unknown[1]} is no option of env = {env!r}{instead}"
             ) from error
         raise ConfigError(f"env = {env!r} cannot be made: {_sentence(error)}") from error
-    except RAISED as error:  # whatever somebody's own environment raises
+    except RAISED as error:  # the user's environment may raise anything
         raise ConfigError(f"env = {env!r} cannot be made: {describe_failure(error)}") from error
 
 
 def _sentence(error: Exception) -> str:
-    """Return what an environment of a library says of its options; of somebody's own, what it raised and where."""
+    """Return an exception of the user's environment with its place, or the message of a library's environment."""
     described = describe_failure(error)
     return described if described.endswith(")") else " ".join(str(error).split())
 
@@ -235,18 +235,18 @@ def _within_the_step(spec: gym.envs.registration.EnvSpec) -> dict[str, Any]:
 
 
 def describe_task(env: str, env_options: dict[str, Any]) -> Task:
-    """Make the task once, step it once and return its spaces.
+    """Create the task, step it once and return its spaces.
 
-    The one step also compiles what the task compiles, into the cache that the worker processes read. Of a task that
-    lives outside Python only the options are looked at.
+    The step also compiles the task's functions, into the cache that the worker processes read. For a task outside
+    Python, only the options are checked.
 
     Raises
     ------
     ConfigError
-        As :func:`make_vector`, and when it fails.
+        As in :func:`make_vector`, and if it fails.
     """
     if env == EXTERNAL:
-        # with pydantic, which other workers need not wait for
+        # imports pydantic, which other workers do not need
         from coupling.settings.external import external_task
 
         return Task(*external_task(env_options))
@@ -274,13 +274,13 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
 
 
 def agents_per_env(vector: VectorEnv) -> int:
-    """Return how many agents act together in each environment of :func:`make_vector`."""
+    """Return the number of agents in each environment of :func:`make_vector`."""
     shape = vector.single_observation_space.shape or ()
     return int(shape[0]) if len(shape) > 1 else 1
 
 
 def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
-    """Return the spaces of a task as it has them itself."""
+    """Return the task's own spaces, before flattening."""
     if isinstance(vector, SyncVectorEnv):
         own: gym.Env = vector.envs[0].unwrapped
         return own.observation_space, own.action_space
@@ -289,13 +289,13 @@ def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
 
 
 def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:
-    """Return an attribute of the environments that are stepped one after the other, or of their batch."""
+    """Return an attribute of the first environment of a vector, or of the batch if there are no single ones."""
     environments = getattr(vector, "envs", None)
     return getattr(environments[0].unwrapped if environments else vector, name, otherwise)
 
 
 def time_limit(vector: VectorEnv) -> int | None:
-    """Return the actions after which an episode is cut: of Gymnasium's TimeLimit, or as the task itself says it."""
+    """Return the number of actions after which an episode is truncated, by Gymnasium's TimeLimit or by the task."""
     if not isinstance(vector, SyncVectorEnv):
         spec = vector.spec
         limit = getattr(vector.unwrapped, "episode_steps", None)
@@ -305,7 +305,7 @@ def time_limit(vector: VectorEnv) -> int | None:
         if isinstance(environment, gym.wrappers.TimeLimit):
             return int(environment._max_episode_steps)
         environment = environment.env
-    # of a multi-agent one alone: somebody's environment may count its steps by that name
+    # only for a multi-agent environment: a user's environment may have another meaning for this name
     return environment.episode_steps if isinstance(environment, MultiAgentEnv) else None
 
 
@@ -315,7 +315,7 @@ def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
     Raises
     ------
     ConfigError
-        When it fails each time: nothing can be learned from it.
+        If every attempt fails, so that nothing can be learned from it.
     """
     for _ in range(_FIRST_TRIES):
         try:
@@ -330,12 +330,12 @@ def _try(vector: VectorEnv, env: str, actions: np.ndarray) -> None:
 
 
 def final_observations(infos: dict[str, Any], ended: np.ndarray) -> np.ndarray:
-    """Return the observations that ended the episodes.
+    """Return the last observations of the ended episodes.
 
     Parameters
     ----------
     infos
-        What ``step`` of a vector environment gave.
+        Infos returned by ``step`` of a vector environment.
     ended
         Which environments ended, bool of shape (n,).
 

@@ -1,8 +1,8 @@
-"""The one guard on every road into somebody's environment: training, evaluation, films and the first look at a task.
+"""Checks and error handling around the user's environment, in training, evaluation, films and the first test of a task.
 
-What an environment raises, and what it gives that cannot be learned from, costs its episode and is told in a sentence.
-The guard makes such an environment again, copies what it keeps, and gives each environment a current folder of its own.
-Single environments and batches are guarded in one file, so that the two roads say the same of the same fault.
+An exception of an environment, or values that cannot be learned from, end its episode and are reported in one sentence.
+The guard then recreates the environment. It copies the values that it keeps, and gives each environment its own current
+folder. Single environments and batches are guarded in one file, so that both report the same error in the same way.
 """
 
 import contextlib
@@ -43,11 +43,11 @@ _DUE = {
 }
 
 _TRIES = 5
-"""How often a reset is tried, each time in a new environment; one that fails now and then is not given up."""
+"""Number of attempts at a reset, each in a new environment, because a reset may fail occasionally."""
 
 
 class FailureError(RuntimeError):
-    """What went wrong in somebody's environment: a sentence with the place in their code."""
+    """A failure of the user's environment; the text includes the place in the code."""
 
 
 def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
@@ -56,7 +56,7 @@ def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
     Raises
     ------
     FailureError
-        For whatever it raises, ``SystemExit`` included.
+        For any exception, including ``SystemExit``.
     """
     with folder:
         try:
@@ -64,32 +64,32 @@ def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
         except FailureError:
             raise
         except NotOfSpaceError as error:
-            raise FailureError(f"its {name}() gave an observation that is {error}") from error
+            raise FailureError(f"its {name}() returned an observation that is {error}") from error
         except RAISED as error:
             if "unpack" in str(error) and name in _DUE and not is_theirs(error):
-                # a wrapper of Gymnasium's takes it apart before it is looked at here
-                what = f"must give {len(_DUE[name])} values, {', '.join(_DUE[name])}: {error}"
+                # a wrapper of Gymnasium unpacks it before it is checked here
+                what = f"must return {len(_DUE[name])} values, {', '.join(_DUE[name])}: {error}"
                 raise FailureError(f"its {name}() {what}") from error
             raise FailureError(f"its {name}() raised {describe_failure(error)}") from error
 
 
 def _made(folder: OwnFolder, make: Callable[[], T]) -> T:
-    """Make an environment again.
+    """Recreate an environment.
 
     Raises
     ------
     FailureError
-        When it raises.
+        If this raises an exception.
     """
     with folder:
         try:
             return make()
         except RAISED as error:
-            raise FailureError(f"it cannot be made again: {describe_failure(error)}") from error
+            raise FailureError(f"it cannot be recreated: {describe_failure(error)}") from error
 
 
 def place_of(environment: Any, name: str) -> str:
-    """Return where a method of an environment is, in brackets; empty where there is no Python code of it."""
+    """Return the place of a method of an environment, in brackets; empty if it has no Python code."""
     inner = getattr(environment.unwrapped, "own_env", environment.unwrapped)
     code = getattr(getattr(type(inner), name, None), "__code__", None)
     if code is None:
@@ -98,7 +98,7 @@ def place_of(environment: Any, name: str) -> str:
 
 
 class _Outcome(NamedTuple):
-    """What a step gave, checked."""
+    """Checked result of a step."""
 
     observation: F32
     reward: float
@@ -108,27 +108,29 @@ class _Outcome(NamedTuple):
 
 
 def checked_parts(given: Any, name: str) -> tuple[Any, ...]:
-    """Return what ``reset`` or ``step`` gave, as many things as there must be.
+    """Return the values returned by ``reset`` or ``step``, after checking their number.
 
     Raises
     ------
     FailureError
-        When it gave more, fewer, or no tuple.
+        If there are more or fewer values, or it is not a tuple.
     """
     due = _DUE[name]
     if not isinstance(given, tuple) or len(given) != len(due):
         what = f"{len(given)} values" if isinstance(given, tuple) else f"{type(given).__name__}"
-        raise FailureError(f"its {name}() gave {what}, where {len(due)} are due: {', '.join(due)}")
+        raise FailureError(
+            f"its {name}() returned {what}, but must return {len(due)} values: {', '.join(due)}"
+        )
     return given
 
 
 def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
-    """Return a copy of observations as they travel.
+    """Return a copy of observations as float32, as sent over the wire.
 
     Raises
     ------
     FailureError
-        When they are of another shape than the space says, or hold a number that cannot be learned from.
+        If their shape is not that of the space, or they contain a number that cannot be learned from.
     """
     try:
         numbers = np.asarray(given)
@@ -136,18 +138,18 @@ def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
             numbers = numbers.astype(np.float64)
         fine = numbers.shape == shape and numbers.dtype.kind in "fiub"
         fine = fine and bool((np.abs(numbers) <= LARGEST_NUMBER).all())
-    except (TypeError, ValueError):  # rows of several lengths, or no numbers
+    except (TypeError, ValueError):  # rows of different lengths, or not numbers
         numbers, fine = np.array(None), False
     if fine:
         return np.array(numbers, np.float32)
     if numbers.dtype.kind not in "fiub":
         kind = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
         raise FailureError(
-            f"its {name}() gave an observation of {kind}, where numbers of shape {shape} are due"
+            f"its {name}() returned an observation of {kind}, but it must be numbers of shape {shape}"
         )
     if numbers.shape != shape:
         raise FailureError(
-            f"its {name}() gave an observation of shape {numbers.shape}, where its observation_space says {shape}"
+            f"its {name}() returned an observation of shape {numbers.shape}, but its observation_space has {shape}"
         )
     at = tuple(int(i) for i in np.argwhere(~(np.abs(numbers) <= LARGEST_NUMBER))[0])
     number = f"number {at[-1]} of {shape[-1]} is {float(numbers[at]):.3g}"
@@ -155,7 +157,7 @@ def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
 
 
 def _fine_rows(numbers: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """Return which rows are numbers that can be learned from; none where the shape is another one."""
+    """Return which rows can be learned from; none if the shape is wrong."""
     if numbers.shape != shape or numbers.dtype.kind not in "fiub":
         return np.zeros(shape[0], bool)
     return np.asarray((np.abs(numbers) <= LARGEST_NUMBER).reshape(shape[0], -1).all(axis=1))
@@ -168,18 +170,18 @@ def _too_much(number: Any) -> str:
 
 
 def checked_reward(given: Any) -> float:
-    """Return a reward as a number, which an array of one number is, too.
+    """Return a reward as a float; an array with one number is also accepted.
 
     Raises
     ------
     FailureError
-        When it is none, or cannot be learned from.
+        If it is not a number, or cannot be learned from.
     """
     if not isinstance(given, float | int | np.number):
         array = np.asarray(given)
         if array.size != 1 or array.dtype.kind not in "fiub":
             what = f"an array of shape {array.shape}" if array.shape else type(given).__name__
-            raise FailureError(f"the reward of its step() is {what}, where one number is due")
+            raise FailureError(f"the reward of its step() is {what}, but must be one number")
         given = array.reshape(-1)[0]
     reward = float(given)
     if not abs(reward) <= LARGEST_NUMBER:
@@ -188,12 +190,12 @@ def checked_reward(given: Any) -> float:
 
 
 def checked_flag(given: Any, name: str) -> bool:
-    """Return ``terminated`` or ``truncated`` as a bool, which 0, 1 and an array of one of them are, too.
+    """Return ``terminated`` or ``truncated`` as a bool; 0, 1 and an array with one of them are also accepted.
 
     Raises
     ------
     FailureError
-        When it is neither true nor false.
+        If it is neither true nor false.
     """
     if isinstance(given, bool | np.bool_):
         return bool(given)
@@ -201,31 +203,31 @@ def checked_flag(given: Any, name: str) -> bool:
     if array.size == 1 and array.dtype.kind in "biuf" and array.item() in (0, 1):
         return bool(array.item())
     what = f"an array of shape {array.shape}" if array.shape else repr(given)
-    raise FailureError(f"{name} of its step() is {what}, where True or False is due")
+    raise FailureError(f"{name} of its step() is {what}, but must be True or False")
 
 
 def _flags(given: Any, name: str, count: int) -> npt.NDArray[np.bool_]:
-    """Return the flags of a batch, in an array of their own."""
+    """Return the flags of a batch as a new bool array."""
     array = np.asarray(given)
     if array.shape != (count,):
-        raise ValueError(f"{name} has shape {array.shape}, where ({count},) is due")
+        raise ValueError(f"{name} has shape {array.shape}, but must have ({count},)")
     if array.dtype == bool:
         return array.copy()
     return np.array([checked_flag(flag, name) for flag in array], bool)
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):
-    """An environment of flat spaces whose failure costs one episode: it is made again, and the others of a batch go on.
+    """Environment with flat spaces that is recreated after a failure, which ends only its own episode.
 
-    A step that fails ends the episode as truncated at the observation before, and its info holds the reason as
-    ``failed``. A reset that fails is tried again in a new environment; the info of one that then works holds the reason
-    as ``reset_failed``. Of the environment's own info only ``diverged`` is passed on, and what a multi-agent one tells
-    of its agents.
+    A failed step ends the episode as truncated at the previous observation, and its info contains the reason as
+    ``failed``. A failed reset is repeated in a new environment; the info of the one that succeeds contains the reason
+    as ``reset_failed``. Of the environment's own info, only ``diverged`` is passed on, and the agents' data of a
+    multi-agent environment.
 
     Parameters
     ----------
     make
-        Makes the environment, with flat spaces.
+        Function that creates the environment, with flat spaces.
     raises
         Raise ``FailureError`` for a failure instead.
     """
@@ -240,19 +242,19 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         space = environment.observation_space
         assert isinstance(space, gym.spaces.Box)
         self._shape = space.shape
-        with np.errstate(over="ignore"):  # bounds beyond single precision are none
+        with np.errstate(over="ignore"):  # bounds beyond single precision become infinite
             low, high = space.low.astype(np.float32), space.high.astype(np.float32)
         self.observation_space = gym.spaces.Box(low, high, dtype=np.float32)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin an episode; after a failure, of a new environment.
+        """Begin an episode, after a failure in a new environment.
 
         Raises
         ------
         FailureError
-            When that fails again and again.
+            If this fails repeatedly.
         """
         if seed is not None:
             self._random = np.random.default_rng(seed)
@@ -282,11 +284,11 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
             raise FailureError(f"{error}{place_of(self, 'reset')}") from error.__cause__
 
     def _make_anew(self) -> None:
-        self._close_own()  # it is broken already
+        self._close_own()  # errors are ignored, since it is broken
         self.env = _made(self._folder, self._make)
 
     def step(self, action: Any) -> tuple[F32, float, bool, bool, dict[str, Any]]:
-        """Step; a failure is told in the info."""
+        """Step the environment; a failure is reported in the info."""
         try:
             observation, reward, terminated, truncated, info = self._outcome(action)
         except FailureError as error:
@@ -313,17 +315,17 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         return _Outcome(seen, paid, has_ended, is_cut, told)
 
     def render(self) -> Any:
-        """Return the environment's picture, or its pictures.
+        """Return the environment's frame or frames.
 
         Raises
         ------
         FailureError
-            When it raises.
+            If rendering raises an exception.
         """
         return _called(self._folder, "render", self.env.render)
 
     def close(self) -> None:
-        """Close it; what that raises harms nobody any more."""
+        """Close it, ignoring exceptions."""
         self._close_own()
 
     def _close_own(self) -> None:
@@ -332,16 +334,16 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
-    """A task's own batch, whose failure costs the episodes that it concerns.
+    """A task's own batch, in which a failure ends only the affected episodes.
 
-    The infos of a step that failed hold ``failed``: the reason for each environment, empty for the others. One that
-    failed has its last good observation, no reward, and is neither terminated nor truncated. It, or after an exception
-    the whole batch, goes on failing until all are reset, for no single one of it can be.
+    The infos of a failed step contain ``failed``: the reason for each failed environment, empty for the others. A
+    failed environment has its last good observation, no reward, and is neither terminated nor truncated. It, or after
+    an exception the whole batch, continues to fail until all are reset, because a single one cannot be reset.
 
     Parameters
     ----------
     make
-        Makes the batch; it resets within the step that ends an episode.
+        Function that creates the batch, which resets within the step that ends an episode.
     raises
         Raise ``FailureError`` for a failure instead.
     has_agents
@@ -373,12 +375,12 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[F32, dict[str, Any]]:
-        """Begin all episodes; after a failure, of a batch that is made again.
+        """Begin all episodes, after a failure in a new batch.
 
         Raises
         ------
         FailureError
-            When the batch cannot.
+            If the batch cannot be reset.
         """
         if self._down or self._failures.any():
             self.close()
@@ -391,12 +393,12 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, 'reset')}") from error.__cause__
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise FailureError(f"its reset() gave what is no batch: {error}") from error
+            raise FailureError(f"its reset() returned an invalid batch: {error}") from error
         self._down, self._failures = "", np.full(self.num_envs, "", object)
         return self._last.copy(), infos
 
     def step(self, actions: Any) -> tuple[F32, Any, Any, Any, dict[str, Any]]:
-        """Step all; a failure is told in the infos."""
+        """Step all environments; a failure is reported in the infos."""
         try:
             if self._down:
                 raise FailureError(self._down)
@@ -419,12 +421,12 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         return observations.copy(), rewards, terminated, truncated, infos
 
     def _stepped(self, actions: Any) -> tuple[F32, Any, Any, Any, dict[str, Any]]:
-        """Step all, and note in ``_failures`` which gave what cannot be learned from.
+        """Step all environments, and record in ``_failures`` those whose values cannot be learned from.
 
         Raises
         ------
         FailureError
-            When the batch as a whole fails.
+            If the batch as a whole fails.
         """
         given = _called(self._folder, "step", lambda: self.env.step(self._own(actions)))
         observations, rewards, terminated, truncated, infos = checked_parts(given, "step")
@@ -443,9 +445,9 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
             if self._agents:
                 paid, _ = agent_outcomes(infos, terminated | truncated, self._agents)
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise FailureError(f"its step() gave what is no batch: {error}") from error
+            raise FailureError(f"its step() returned an invalid batch: {error}") from error
         kept = self._last.copy()
-        # rows are checked together; one by one only those of which something is to be said, or that ended
+        # rows are checked together; one by one only those that failed or ended
         healthy = self._failures == ""
         fine = healthy & _fine_rows(rows, kept.shape) & _fine_rows(paid, paid.shape)
         fine[ends] = False
@@ -471,7 +473,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         return np.asarray(observation if self._encode is None else self._encode(observation))
 
     def _own(self, actions: Any) -> Any:
-        """Return actions as the batch takes them."""
+        """Return actions in the batch's own form."""
         if self._decode is None:
             return actions
         space = self.env.single_action_space
@@ -480,26 +482,26 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         return concatenate(space, own, room)  # type: ignore[arg-type]  # a batch has fixed spaces
 
     def close(self, **options: Any) -> None:
-        """Close it; what that raises harms nobody any more."""
+        """Close it, ignoring exceptions."""
         with self._folder, contextlib.suppress(*RAISED):
             self.env.close(**options)
 
 
 def failures_of(infos: dict[str, Any], count: int) -> list[str]:
-    """Return why each of the environments failed in a step, empty where it did not.
+    """Return why each of the environments failed in a step, empty if it did not.
 
     Parameters
     ----------
     infos
-        What ``step`` of a guarded vector environment gave.
+        Infos returned by ``step`` of a guarded vector environment.
     count
-        How many they are.
+        Number of environments.
     """
     reasons = infos.get("final_info", {}).get("failed", infos.get("failed"))
     return [""] * count if reasons is None else [reason or "" for reason in reasons]
 
 
 def reset_failures_of(infos: dict[str, Any], count: int) -> list[str]:
-    """Return why resets failed that were then done in new environments, by ``reset`` or within ``step``."""
+    """Return why resets failed and were repeated in new environments, by ``reset`` or within ``step``."""
     reasons = infos.get("reset_failed")
     return [""] * count if reasons is None else [reason or "" for reason in reasons]

@@ -1,4 +1,4 @@
-"""A worker's signs of life."""
+"""Heartbeats of a worker."""
 
 import os
 import threading
@@ -18,23 +18,23 @@ __all__ = ["HeartbeatThread"]
 
 
 class HeartbeatThread(threading.Thread):
-    """Signs of life from beside the environment step, over a connection of its own.
+    """Thread that sends heartbeats during environment steps, over its own connection.
 
     Parameters
     ----------
     context, file
-        As of :class:`Line`.
+        As in :class:`Line`.
     welcome
-        The session and the period.
+        The WELCOME, with the session and the period.
 
     Attributes
     ----------
     answered
         Monotonic time of the learner's last answer.
     steps, step_began, resends, failures, failure
-        What the signs tell.
+        Content of the heartbeats.
     delays
-        Seconds from STEP to ACTION, lately.
+        Latest delays from STEP to ACTION in seconds.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class HeartbeatThread(threading.Thread):
         self._context, self._file, self._welcome = context, file, welcome
 
     def run(self) -> None:
-        """Send a HEARTBEAT each period and note the answers, until the process ends."""
+        """Send a HEARTBEAT every period and record the answers, until the process ends."""
         line, period, missed = Line(self._context, self._file), self._welcome.heartbeat, 0
         while True:
             if parent_is_gone():
@@ -64,12 +64,12 @@ class HeartbeatThread(threading.Thread):
             time.sleep(period)
 
     def _hears(self, line: Line, seconds: float) -> bool:
-        """Wait for an answer, and take all that are there: a learner that was busy answers all at once."""
+        """Wait for an answer, and read all pending ones: a learner that was busy answers all at once."""
         try:
             heard = line.receive(seconds) is not None
             while heard and line.receive(0) is not None:
                 pass
-        except RefusedError:  # the worker finds out and says so by its own line
+        except RefusedError:  # the worker detects and reports it over its own connection
             return False
         return heard
 
@@ -79,7 +79,7 @@ class HeartbeatThread(threading.Thread):
         return time.monotonic() - self.answered
 
     def sign_of_life(self) -> bytes:
-        """Return the frame of a HEARTBEAT that tells how things stand."""
+        """Return the frame of a HEARTBEAT with the current state."""
         began, delays = self.step_began, np.array(self.delays.copy() or [0.0])
         middle, tail = np.percentile(delays, (50, 99)) * 1e6
         seconds = time.monotonic() - began if began else 0.0

@@ -1,7 +1,7 @@
-"""Environments of several agents in Gymnasium's form, whose arrays have an axis of agents.
+"""Multi-agent environments with Gymnasium's interface, whose arrays have an axis of agents.
 
-Observations have shape (N, S) and actions (N, A), of a batch (E, N, S) and (E, N, A). The reward is the mean over the
-agents, and the infos have what each of them got (``rl_agent/multi_agent/outcomes.py``).
+Observations have shape (N, S) and actions (N, A), in a batch (E, N, S) and (E, N, A). The reward is the mean over the
+agents, and the infos contain the reward of each agent (``rl_agent/multi_agent/outcomes.py``).
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ from rl_agent.multi_agent.outcomes import AGENT_ENDED, AGENT_REWARDS
 
 __all__ = ["MultiAgentBatch", "MultiAgentEnv", "space_of_one"]
 
-_SINGLE = "it has a single agent: take its Gymnasium form"
+_SINGLE = "it has a single agent; use its Gymnasium version"
 
 
 class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
-    """An environment that follows the parallel interface of PettingZoo, in which all agents are of one kind.
+    """Environment with the parallel interface of PettingZoo, in which all agents have the same spaces.
 
-    Agents that have ended count with 0 in the mean reward. The episode is terminated when all have reached a terminal
+    Agents that have ended count as 0 in the mean reward. The episode is terminated when all have reached a terminal
     state, and truncated when the environment ends otherwise.
 
     Parameters
     ----------
     make
-        Makes the environment; it names its agents (``possible_agents``) and gives ``observation_space(agent)`` and
+        Function that creates the environment, which has ``possible_agents``, ``observation_space(agent)``,
         ``action_space(agent)``, ``reset(seed)`` and ``step(actions)``.
     options
-        Its keyword arguments. ``max_cycles`` among them is taken as the longest episode.
+        Its keyword arguments. ``max_cycles`` among them is the longest episode.
 
     Attributes
     ----------
     agents_per_env
         Number of agents (N).
     episode_steps
-        Longest episode in steps, where it is known.
+        Longest episode in steps, if known.
     own_spaces
-        Observation and action space of one agent, as the environment has them.
+        Observation and action space of one agent, before flattening.
 
     Raises
     ------
     ValueError
-        If it has one agent, its agents are not alike, or their spaces cannot be made flat (``ConfigError``).
+        If it has one agent, its agents differ, or their spaces cannot be flattened (``ConfigError``).
     """
 
     def __init__(self, make: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         self.agents_per_env = len(self._names)
         self.episode_steps = options.get("max_cycles", getattr(self._inner, "max_cycles", None))
         if not self._names:
-            raise ValueError("its possible_agents names no agent")
+            raise ValueError("its possible_agents is empty")
         observations = [self._inner.observation_space(name) for name in self._names]
         actions = [self._inner.action_space(name) for name in self._names]
         if self.agents_per_env == 1:
@@ -80,7 +80,9 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         if any(space != observations[0] for space in observations) or any(
             space != actions[0] for space in actions
         ):
-            raise ValueError("its agents have different spaces, and one policy serves all of them")
+            raise ValueError(
+                "its agents have different spaces, but one policy acts for all of them"
+            )
         self.own_spaces = observations[0], actions[0]
         self._encode: Callable[[Any], np.ndarray] = np.asarray
         seen: gym.spaces.Box = observations[0]
@@ -97,7 +99,7 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
 
     @property
     def own_env(self) -> Any:
-        """The environment itself, without what wraps it."""
+        """The environment itself, without wrappers."""
         return getattr(self._inner, "unwrapped", self._inner)
 
     def reset(
@@ -108,7 +110,7 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         Raises
         ------
         FailureError
-            If it shows an agent nothing, or what is not of its space.
+            If it returns no observation for an agent, or one that is not in its space.
         """
         given = self._inner.reset(seed=seed, options=options)
         self._gone = np.zeros(self.agents_per_env, np.bool_)
@@ -119,14 +121,14 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._shown(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Let the agents that are there act together.
+        """Step all active agents together.
 
         Raises
         ------
         FailureError
-            If it gives an agent that is there nothing, or what cannot be learned from.
+            If it returns nothing for an active agent, or values that cannot be learned from.
         RuntimeError
-            If an agent is cut short while others go on: its value could not be known there.
+            If an agent is truncated while others continue, because its value could not be bootstrapped there.
         """
         each = dict(zip(self._names, np.asarray(action), strict=True))
         there = list(self._inner.agents)
@@ -147,7 +149,7 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._shown(), float(rewards.mean()), ended, is_over and not ended, told
 
     def render(self) -> Any:
-        """Return the environment's own picture, or its pictures."""
+        """Return the environment's own frame or frames."""
         return self._inner.render()
 
     def close(self) -> None:
@@ -156,17 +158,17 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
 
     @contextlib.contextmanager
     def _placed(self, name: str) -> Iterator[None]:
-        """Say of a failure where in the code of the environment it is."""
+        """Add the place in the environment's code to a failure."""
         try:
             yield
         except NotOfSpaceError as error:
-            sentence = f"its {name}() gave an observation that is {error}"
+            sentence = f"its {name}() returned an observation that is {error}"
             raise FailureError(f"{sentence}{place_of(self, name)}") from error
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, name)}") from error.__cause__
 
     def _taken_apart(self, given: Any, there: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Note what agents saw in a step and who has ended; return their rewards and who was cut, shapes (N,)."""
+        """Record the observations and ended agents of a step; return rewards and truncated agents, shapes (N,)."""
         seen, paid, terminated, truncated, _ = checked_parts(given, "step")
         paid = _of_each(paid, there, "step", "reward")
         ends, cuts = (
@@ -177,7 +179,7 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
             }
             for flags, what in ((terminated, "terminated"), (truncated, "truncated"))
         )
-        # an agent that has reached a terminal state need not see it
+        # the observation of a terminal state may be missing
         looking = [name for name in there if not ends[name]]
         self._take(_of_each(seen, looking, "step", "observation"), "step")
         each = [checked_reward(paid[name]) if name in there else 0.0 for name in self._names]
@@ -186,44 +188,44 @@ class MultiAgentEnv(gym.Env[np.ndarray, np.ndarray]):
         return rewards, ~self._gone & [cuts.get(name, False) for name in self._names]
 
     def _take(self, seen: Mapping[Any, Any], method: str) -> None:
-        """Note what the agents see; one that has ended keeps what it saw last."""
+        """Record the agents' observations; an agent that has ended keeps its last one."""
         for number, name in enumerate(self._names):
             if name not in seen or self._gone[number]:
                 continue
             own = np.asarray(self._encode(seen[name]))
             if own.shape != self._shape[1:]:
                 raise FailureError(
-                    f"its {method}() gave {name} an observation of shape {own.shape}, "
-                    f"where its observation_space says {self._shape[1:]}"
+                    f"its {method}() returned an observation of shape {own.shape} for {name}, but its "
+                    f"observation_space has {self._shape[1:]}"
                 )
             try:
                 self._seen[number] = own
             except (TypeError, ValueError) as error:
                 raise FailureError(
-                    f"its {method}() gave {name} an observation of {own.dtype}, where numbers are due"
+                    f"its {method}() returned an observation of {own.dtype} for {name}, but it must be numbers"
                 ) from error
 
     def _shown(self) -> np.ndarray:
-        """Return what the agents see; numbers too large for single precision become infinite."""
+        """Return the agents' observations; numbers too large for single precision become infinite."""
         with np.errstate(over="ignore"):
             return np.asarray(self._seen, np.float32)
 
 
 class MultiAgentBatch(VectorWrapper):
-    """Environments of several agents that step together in one batch.
+    """Multi-agent environments that step together in one batch.
 
     Parameters
     ----------
     batch
-        A batch that resets within the step that ends an episode, which is one of all agents. Its observations and
-        actions are those of its agents one after the other, and ``infos["rewards"]`` has the reward of each.
+        A batch that resets within the step that ends an episode, which ends for all agents at once. Its observations
+        and actions are those of its agents, concatenated, and ``infos["rewards"]`` has the reward of each agent.
     agents
-        How many agents an environment has (N).
+        Number of agents in an environment (N).
 
     Attributes
     ----------
     agents_per_env, own_spaces
-        As of :class:`MultiAgentEnv`.
+        As in :class:`MultiAgentEnv`.
 
     Raises
     ------
@@ -250,12 +252,12 @@ class MultiAgentBatch(VectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode everywhere."""
+        """Begin an episode in all environments."""
         seen, infos = self.env.reset(seed=seed, options=options)
         return self._apart(seen), infos
 
     def step(self, actions: Any) -> tuple[np.ndarray, Any, Any, Any, dict[str, Any]]:
-        """Let the agents of all environments act together."""
+        """Step the agents of all environments together."""
         given = self.env.step(np.asarray(actions).reshape(self.num_envs, -1))
         seen, rewards, terminated, truncated, infos = given
         own = {AGENT_REWARDS: infos["rewards"], AGENT_ENDED: np.zeros(self._shape, bool)}
@@ -273,50 +275,50 @@ class MultiAgentBatch(VectorWrapper):
         return self.num_envs, self.agents_per_env
 
     def _apart(self, seen: np.ndarray) -> np.ndarray:
-        """Give the observations of environments, (n, N S), an axis of agents, (n, N, S)."""
+        """Reshape the observations of environments from (n, N S) to (n, N, S)."""
         return np.asarray(seen, np.float32).reshape(len(seen), self.agents_per_env, -1)
 
 
 def space_of_one(space: gym.spaces.Box) -> gym.spaces.Box:
-    """Return the space of one agent, from that of all of an environment, which are alike."""
+    """Return the space of one agent, from the space of all agents of an environment."""
     return gym.spaces.Box(space.low[0], space.high[0], dtype=np.float32)
 
 
 def _of_all(own: gym.spaces.Box, agents: int) -> gym.spaces.Box:
     """Return the space of all agents of an environment, shape (N, ...)."""
     low, high = (np.stack([bounds] * agents) for bounds in (own.low, own.high))
-    with np.errstate(over="ignore"):  # bounds beyond single precision are none
+    with np.errstate(over="ignore"):  # bounds beyond single precision become infinite
         return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
 
 
 def _share(space: gym.Space, agents: int) -> gym.spaces.Box:
-    """Return the space of one of several agents, whose spaces stand one after the other."""
+    """Return the space of one of several agents, from their concatenated space."""
     assert isinstance(space, gym.spaces.Box)
     size = space.shape[0] // agents
     return gym.spaces.Box(space.low[:size], space.high[:size], dtype=np.float32)
 
 
 def _of_each(given: Any, names: list[Any], method: str, what: str) -> Mapping[Any, Any]:
-    """Return what a call gave each agent, which must have something for each of these.
+    """Return the values of a call by agent, after checking that all of ``names`` have one.
 
     Raises
     ------
     FailureError
-        When it has not.
+        If one is missing.
     """
     if not isinstance(given, Mapping):
         kind = type(given).__name__
         raise FailureError(
-            f"its {method}() gave {what} as {kind}, where a dict with that of each agent is due"
+            f"its {method}() returned {what} as {kind}, but it must be a dict with one entry per agent"
         )
     for name in names:
         if name not in given:
-            raise FailureError(f"its {method}() gave no {what} of {name}, which is there")
+            raise FailureError(f"its {method}() returned no {what} for {name}, which has not ended")
     return given
 
 
 def _as_it_is(space: gym.Space) -> Callable[[np.ndarray], Any]:
-    """Return what makes an action of a space that is flat already."""
+    """Return the decoder of actions of a space that is already flat."""
     if isinstance(space, gym.spaces.Discrete):
         return lambda numbers: int(np.rint(numbers[0]))
     return lambda numbers: numbers.astype(space.dtype)

@@ -1,7 +1,7 @@
-"""The last message of a worker, where it outlives the worker.
+"""Storage of the last message of a worker, which outlives its process.
 
-Two files are written in turn, so that a message torn by a kill leaves the one before. Their room is taken when they
-are opened: a full disk is noticed then, and no longer by the step whose message must not be lost.
+Two files are written in turn, so that an incomplete message after a kill leaves the previous one. Their space is
+allocated when they are opened, so that a full disk is detected then, not at a step whose message must not be lost.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from coupling.files import private_opener
 
 __all__ = ["Outbox", "read_outbox"]
 
-# how many messages were written before, length of this one, CRC-32 of it and its number
+# number of the message, its length, CRC-32 of number and message
 _HEAD = struct.Struct("<QII")
 
 
@@ -27,7 +27,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _content(file: Path) -> tuple[int, bytes]:
-    """Return number and message of a file; -1 and nothing when there is no whole one."""
+    """Return number and message of a file; -1 and empty if there is no complete one."""
     try:
         content = file.read_bytes()
         number, length, checksum = _HEAD.unpack_from(content)
@@ -39,31 +39,31 @@ def _content(file: Path) -> tuple[int, bytes]:
 
 
 def read_outbox(path: Path) -> bytes:
-    """Return the last message that was written whole, empty when there is none."""
+    """Return the last message that was written completely, empty if there is none."""
     return max(map(_content, _files(path)))[1]
 
 
 class Outbox:
-    """Keeps the newest message.
+    """Storage of the newest message.
 
     Parameters
     ----------
     path
-        The files are this with ``.0`` and ``.1`` behind it.
+        Path of the files, without the suffixes ``.0`` and ``.1``.
     room
         Bytes of the longest message.
 
     Attributes
     ----------
     recovered
-        What the process before left, empty when there is nothing.
+        Message left by the previous process, empty if there is none.
 
     Raises
     ------
     ValueError
-        When another process has it open.
+        If another process has it open.
     OSError
-        When it cannot be written, or there is no room.
+        If it cannot be written, or there is no space.
     """
 
     def __init__(self, path: Path, room: int) -> None:
@@ -78,7 +78,7 @@ class Outbox:
             os.posix_fallocate(handle, 0, _HEAD.size + room)
 
     def write(self, message: bytes) -> None:
-        """Keep a message instead of the one before the last."""
+        """Write a message in place of the one before the last."""
         self._number += 1
         content = _HEAD.pack(self._number, len(message), _checksum(self._number, message)) + message
         handle = self._handles[self._number % 2]
@@ -87,6 +87,6 @@ class Outbox:
             written += os.pwrite(handle, content[written:], written)
 
     def close(self) -> None:
-        """Close the files, which stay."""
+        """Close the files, which are kept."""
         for handle in self._handles:
             os.close(handle)

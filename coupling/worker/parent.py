@@ -1,4 +1,4 @@
-"""A worker's process does not outlive the one that started it."""
+"""Termination of a worker's process with the process that started it."""
 
 import ctypes
 import os
@@ -8,14 +8,14 @@ import sys
 __all__ = ["PARENT_VARIABLE", "die_with_parent", "parent_is_gone"]
 
 PARENT_VARIABLE = "FLOWSIM_PARENT"
-"""Names the process that started a worker; a worker started by hand has none."""
+"""Environment variable with the ID of the process that started a worker; not set for a worker started by hand."""
 
 
 def die_with_parent() -> None:
-    """Arrange that this process is killed when the one that started it dies, however it dies.
+    """Arrange that this process is killed when the process that started it dies for any reason.
 
-    Linux does it (``PR_SET_PDEATHSIG``); elsewhere the heartbeat thread looks for the parent. A worker
-    started by hand is on its own.
+    Linux does this (``PR_SET_PDEATHSIG``); elsewhere, the heartbeat thread checks for the parent. A worker started by
+    hand is independent.
     """
     if PARENT_VARIABLE not in os.environ:
         return
@@ -27,5 +27,5 @@ def die_with_parent() -> None:
 
 
 def parent_is_gone() -> bool:
-    """Tell whether the process named in the environment is no longer this one's parent."""
+    """Return whether the process in ``PARENT_VARIABLE`` is no longer this one's parent."""
     return os.environ.get(PARENT_VARIABLE, str(os.getppid())) != str(os.getppid())

@@ -1,6 +1,6 @@
-"""A worker that is started before there is anything to connect to; see ``coupling/launch/prewarm.py``.
+"""A worker that is started before there is a learner to connect to; see ``coupling/launch/prewarm.py``.
 
-It imports no settings of runs, which would be a third of its start.
+It does not import the settings of runs, which would take a third of its start.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ __all__ = ["stand_by"]
 
 
 def stand_by() -> None:
-    """Be such a process: make the environments that stdin names, and become the worker that it names next."""
+    """Run such a process: create the environments given on stdin, then become the worker given on stdin."""
     die_with_parent()
     with os.fdopen(os.dup(1), "wb") as answer:
-        os.dup2(2, 1)  # what environments print is no answer
+        os.dup2(2, 1)  # output of environments must not go into the answer
         orders = _next_order()
         load_task(orders["env"])
         if orders["describes"]:
@@ -32,7 +32,7 @@ def stand_by() -> None:
     vector = None
     with contextlib.suppress(
         *RAISED, KeyboardInterrupt
-    ):  # the worker tries again, and says why it fails
+    ):  # the worker tries again and reports the error
         vector = make_vector(orders["env"], orders["env_options"], orders["environments"])
     told = _next_order()
     with (
@@ -52,16 +52,16 @@ def stand_by() -> None:
 
 def _next_order() -> dict[str, Any]:
     line = sys.stdin.readline()
-    if not line:  # the run does not begin
+    if not line:  # the run does not start
         os._exit(0)
     order: dict[str, Any] = json.loads(line)
     return order
 
 
 def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
-    """Say what the task is; None if that fails, for the learner then tries, and says why it fails."""
+    """Send the description of the task; None if this fails, since the learner then tries and reports the error."""
     task = None
-    # a Ctrl-C does not come here: it is the environment that raises KeyboardInterrupt
+    # a Ctrl-C does not reach this process, so a KeyboardInterrupt is raised by the environment
     with contextlib.suppress(*RAISED, KeyboardInterrupt):
         task = describe_task(orders["env"], orders["env_options"])
     with contextlib.suppress(BrokenPipeError):

@@ -1,12 +1,12 @@
 """The environment side: a process that hosts environments and asks the learner for their actions.
 
-``python -m coupling.worker --connect FILE --slot N --environments K`` is started by a launcher. It says HELLO
-with its spaces, resets its environments with the seeds of WELCOME, and then exchanges one STEP for one ACTION
-over all of its environments. A STEP is kept, in the outbox too if there is one, and sent again until its ACTION is
-there, over new connections and to a restarted learner. The worker ends, saying why on stderr, when it is refused,
-when its environments cannot be made or reset, when it hears nothing of a learner for a bounded time, and at once
-when the process that started it dies. Its loop and what it does with each answer stand in one file, for they share
-the one STEP that is under way.
+``python -m coupling.worker --connect FILE --slot N --environments K`` is started by a launcher. It sends HELLO with its
+spaces, resets its environments with the seeds of WELCOME, and then exchanges one STEP for one ACTION over all of its
+environments. A STEP is kept, also in the outbox if there is one, and sent again until its ACTION arrives, over new
+connections and to a restarted learner. The worker ends, with a reason on stderr, when it is refused, when its
+environments cannot be created or reset, or when it hears nothing of a learner for a limited time; it ends at once when
+the process that started it dies. The loop and the handling of answers are in one file, because they share the one STEP
+in progress.
 """
 
 import argparse
@@ -68,15 +68,15 @@ from rl_agent.multi_agent.outcomes import agent_outcomes
 __all__ = ["HOPELESS", "Made", "Worker", "WorkerStoppedError", "main"]
 
 HOPELESS = "its environments cannot be reset"
-"""How a worker begins to say why it ends that will hardly do better when it is started again."""
+"""Start of the final message of a worker for which a restart would hardly help."""
 
-_ASK_AGAIN = 1.0  # seconds after which a worker says HELLO again whose place is not decided on yet
-_PAUSE = 10.0  # seconds after which a worker asks again whose message is safe, but not answered
-_LONG_PAUSE = 60.0  # seconds of pauses that are worth a word
+_ASK_AGAIN = 1.0  # seconds after which a worker repeats a HELLO that was answered by PAUSE
+_PAUSE = 10.0  # seconds after which a worker asks again for the answer to a message that the learner has stored
+_LONG_PAUSE = 60.0  # seconds of pauses after which a message is printed
 
 
 class Made(NamedTuple):
-    """Environments, and what they were made from."""
+    """Environments, and the arguments they were created with."""
 
     env: str
     env_options: dict[str, Any]
@@ -93,26 +93,26 @@ class WorkerStoppedError(Exception):
 
 
 class Worker:
-    """Environments of one process, from HELLO to GOODBYE.
+    """Worker process with its environments, from HELLO to GOODBYE.
 
     Parameters
     ----------
     file
-        The connection file: where the learner is and which task it learns.
+        The connection file, with the learner's address and task.
     slot
         Number of this worker; None takes a free one.
     environments
-        How many environments to host.
+        Number of environments to host.
     outbox
-        Where to keep the last message, so that the next process can bring it when this one is killed; without it
-        the death of the process loses the step under way to the learner.
+        Path of the outbox for the last message, so that the next process can send it if this one is killed; without it,
+        the step in progress is lost if the process dies.
     made
-        Environments that are there already, taken if they are those of the task.
+        Existing environments, used if they are those of the task.
 
     Raises
     ------
     OSError, ValueError
-        When the connection file, the task or the outbox cannot be used.
+        If the connection file, the task or the outbox cannot be used.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Worker:
         self._low, self._high, self._action_dtype = space.low, space.high, space.dtype  # type: ignore[attr-defined]
         self._size = int((self._vector.single_observation_space.shape or ())[-1])
         together = agents_per_env(self._vector)
-        # of a multi-agent environment, which speaks version 1.1
+        # number of agents of a multi-agent environment, which uses version 1.1
         self._agents = together if together > 1 else None
         room = HEADER_SIZE + step_size(environments, self._size, self._agents)
         self._outbox = Outbox(outbox, room) if outbox else None
@@ -152,11 +152,11 @@ class Worker:
         Raises
         ------
         WorkerStoppedError
-            When the learner ends or refuses this worker, or is not there.
+            If the learner ends or refuses this worker, or cannot be reached.
         """
         welcome = self._join()
         self.take_up(welcome)
-        self._heart.start()
+        self._heartbeat.start()
         if self._slot == 0:
             self._window = Window(self._file.parent)
         observations = self._reset(welcome.seeds)
@@ -166,10 +166,10 @@ class Worker:
             kind, body = Kind.STEP, encode_step(self._step(actions))
 
     def take_up(self, welcome: Welcome) -> None:
-        """Begin the session of a WELCOME, without a message yet."""
+        """Begin the session of a WELCOME, without sending a message."""
         self._session = welcome.session
         self._later_seeds = np.random.default_rng(welcome.seeds)
-        self._heart = HeartbeatThread(self._context, self._file, welcome)
+        self._heartbeat = HeartbeatThread(self._context, self._file, welcome)
 
     def _reset(self, seeds: Sequence[int]) -> np.ndarray:
         """Reset all environments.
@@ -177,7 +177,7 @@ class Worker:
         Raises
         ------
         WorkerStoppedError
-            When they cannot be.
+            If they cannot be reset.
         """
         try:
             observations, infos = self._vector.reset(seed=list(seeds))  # type: ignore[arg-type]  # vectors take lists
@@ -188,34 +188,34 @@ class Worker:
         return np.asarray(observations, np.float32)
 
     def _hopeless(self, error: FailureError) -> WorkerStoppedError:
-        """Tell the learner that the environments cannot be reset, and return what ends this worker."""
+        """Tell the learner that the environments cannot be reset, and return the exception that ends this worker."""
         reason = f"{HOPELESS}: {error}"
         self.last_word(Error(reason))
         return WorkerStoppedError(reason, 1)
 
     def last_word(self, message: Error | Goodbye) -> None:
-        """Tell the learner that and why this worker ends."""
+        """Tell the learner that this worker ends, and why."""
         if self._session:
             self._line.send(encode_control(message, session=self._session))
 
     def close(self) -> None:
-        """Close the environments and the connection; the context goes with the process."""
+        """Close the environments and the connection; the context is closed with the process."""
         self._vector.close()
         self._line.close()
 
     # --- environments -------------------------------------------------------------------------------------
 
     def _step(self, actions: np.ndarray) -> Step:
-        """Clip the actions to the task's bounds and step all environments; one that fails starts again."""
-        self._heart.step_began = time.monotonic()
+        """Clip the actions to the task's bounds and step all environments; an environment that fails is restarted."""
+        self._heartbeat.step_began = time.monotonic()
         clipped = np.clip(actions, self._low, self._high).astype(self._action_dtype)
         try:
             observations, rewards, terminated, truncated, infos = self._vector.step(clipped)
-        except FailureError as error:  # the reset of one that ended, again and again
+        except FailureError as error:  # repeated failure of the reset after an episode
             raise self._hopeless(error) from error
         finally:
-            self._heart.step_began = 0.0
-        self._heart.steps += 1
+            self._heartbeat.step_began = 0.0
+        self._heartbeat.steps += 1
         if self._window:
             self._window.show(self._vector)
         reasons = failures_of(infos, self._count)
@@ -243,7 +243,7 @@ class Worker:
         return self._all_anew(step) if is_batch and failed.any() else step
 
     def _all_anew(self, step: Step) -> Step:
-        """Begin a batch again of which a part failed, for no part of it can alone; the other episodes are cut."""
+        """Reset a batch of which a part failed, since no part can be reset alone; the other episodes are truncated."""
         resulting = np.array(step.observations)
         resulting[step.ended] = step.final
         seeds = [int(seed) for seed in self._later_seeds.integers(2**31, size=self._count)]
@@ -261,24 +261,24 @@ class Worker:
 
     def _note_failure(self, reason: str) -> None:
         print(
-            f"worker {self._slot}: an environment failed and starts again: {reason}",
+            f"worker {self._slot}: an environment failed and is restarted: {reason}",
             file=sys.stderr,
             flush=True,
         )
-        self._heart.failures += 1
-        self._heart.failure = reason
-        # the reason shall be there with the STEP that says it failed
-        self._line.send(self._heart.sign_of_life())
+        self._heartbeat.failures += 1
+        self._heartbeat.failure = reason
+        # the reason has to arrive with the STEP that reports the failure
+        self._line.send(self._heartbeat.sign_of_life())
 
     def _diverged(self, infos: dict[str, Any]) -> np.ndarray:
-        """Return which episodes ended in a blown-up simulation, as the task's info says."""
+        """Return which episodes ended because the simulation diverged, according to the task's info."""
         last = infos.get("final_info", infos)
         return np.broadcast_to(np.asarray(last.get("diverged", False), bool), self._count)
 
     # --- messages -----------------------------------------------------------------------------------------
 
     def _ask(self, kind: Kind, body: bytes) -> np.ndarray:
-        """Send RESET or STEP, again and again if need be, and wait for the ACTION that answers it."""
+        """Send RESET or STEP, repeatedly if necessary, and wait for the ACTION that answers it."""
         self._sequence += 1
         sent = time.monotonic()
         header = Header(
@@ -297,25 +297,25 @@ class Worker:
         while True:
             answer = self._line.receive(wait)
             if answer is None:
-                # nothing could be heard while a step held the interpreter
-                self._check_patience(min(self._heart.silence, time.monotonic() - sent))
+                # nothing could be received while a step held the interpreter
+                self._check_patience(min(self._heartbeat.silence, time.monotonic() - sent))
                 silence = time.monotonic() - answered
                 self._check_patience(
                     silence,
                     f"answers signs of life, but did not answer {kind.name} {self._sequence}",
                 )
                 in_vain += 1
-                # this connection is dead, or leads to a learner that was; the heart's may be newer
+                # this connection is dead, or leads to a previous learner; the heartbeat's may be newer
                 if in_vain > 1:
                     self._line.renew()
-                self._heart.resends += 1
+                self._heartbeat.resends += 1
                 self._line.send(frame)
                 wait = min(10.0, 2 * wait) * random.uniform(0.8, 1.0)
                 continue
             in_vain = 0
             header, body = self._read(answer)
             if header.kind is Kind.ACTION and header.acknowledgement == self._sequence:
-                self._heart.delays.append(time.monotonic() - sent)
+                self._heartbeat.delays.append(time.monotonic() - sent)
                 return decode_actions(body, self._count, *self._low.shape)
             if header.kind is Kind.PAUSE and header.acknowledgement == self._sequence:
                 wait, answered = _PAUSE, time.monotonic()
@@ -327,14 +327,14 @@ class Worker:
                     )
 
     def _read(self, frame: bytes) -> tuple[Header, bytes]:
-        """Decode a frame; the ones that end this worker do so."""
+        """Decode a frame; raise an exception if it ends this worker."""
         header, body = decode(frame)
         if header.kind in (Kind.ACTION, Kind.WELCOME):
             return header, body
         message = decode_control(header, body)
         if isinstance(message, Error) and 0 < header.sequence < self._sequence:
-            return header, body  # it speaks of a late copy of a message that was answered
-        # so that this worker's place is free at once, and the run learns why
+            return header, body  # it concerns a late copy of a message that was answered
+        # frees this worker's slot at once, and tells the run the reason
         if isinstance(message, Error):
             self.last_word(Error(f"the learner refused its message: {message.reason}"))
         if isinstance(message, Reject | Error):
@@ -342,13 +342,13 @@ class Worker:
                 f"the learner refused worker {self._slot}: {message.reason}{self._too_old(header)}",
                 1,
             )
-        if isinstance(message, Goodbye):  # so that the learner need not wait
+        if isinstance(message, Goodbye):  # so that the learner does not have to wait
             self.last_word(Goodbye("the learner said GOODBYE"))
             raise WorkerStoppedError(message.reason, 0)
         return header, body
 
     def _too_old(self, header: Header) -> str:
-        """Return what to add to the reason of a learner of version 1.0 that refuses a multi-agent environment."""
+        """Return an addition to the reason of a learner of version 1.0 that refuses a multi-agent environment."""
         if self._agents is None or self._session or header.minor:
             return ""
         return (
@@ -357,7 +357,7 @@ class Worker:
         )
 
     def _check_patience(self, silence: float, what: str = "") -> None:
-        """End after too long a wait; ``what`` the learner did meanwhile, if it was there."""
+        """End the worker after too long a wait; ``what`` is what the learner did meanwhile, if it was reachable."""
         connection = self._line.connection
         if silence > connection.patience:
             who = (
@@ -370,7 +370,7 @@ class Worker:
             )
 
     def _join(self) -> Welcome:
-        """Say HELLO until the learner answers, waiting a little longer each time."""
+        """Send HELLO until the learner answers, waiting a little longer each time."""
         connection = self._line.connection
         low, high = (x if self._agents is None else x[0] for x in (self._low, self._high))
         hello = encode_control(
@@ -404,7 +404,7 @@ class Worker:
                     paused, wait, until = message.reason, _ASK_AGAIN, time.monotonic() + _ASK_AGAIN
             self._check_patience(
                 time.monotonic() - began,
-                f"gave worker {self._slot} no place: {paused}" if paused else "",
+                f"had no place for worker {self._slot}: {paused}" if paused else "",
             )
             if paused:
                 continue
@@ -421,21 +421,25 @@ class Worker:
 
 
 def main(words: Sequence[str] | None = None, made: Made | None = None) -> int:
-    """Run a worker, from the command line's words unless given; return its exit code.
+    """Run a worker and return its exit code.
 
     Parameters
     ----------
     words
-        Of the command line.
+        Words of the command line; by default those of ``sys.argv``.
     made
-        Environments that are there already.
+        Existing environments.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connect", type=Path, required=True, help="connection.json of the run")
-    parser.add_argument("--slot", type=int, help="number of this worker; a free one when left out")
-    parser.add_argument("--environments", type=int, required=True, help="environments to host")
+    parser.add_argument("--slot", type=int, help="number of this worker (default: any free one)")
     parser.add_argument(
-        "--outbox", type=Path, help="keeps the last message for the next process of this worker"
+        "--environments", type=int, required=True, help="number of environments to host"
+    )
+    parser.add_argument(
+        "--outbox",
+        type=Path,
+        help="file that keeps the last message for the next process of this worker",
     )
     arguments = parser.parse_args(words)
     die_with_parent()
@@ -465,9 +469,9 @@ def _host(worker: Worker, name: str) -> int:
         return 1
     except KeyboardInterrupt as interruption:
         number = number_of(interruption)
-        worker.last_word(Goodbye("the worker was told to end"))
+        worker.last_word(Goodbye("the worker was stopped"))
         how = signal.Signals(number).name
-        print(f"{name}: ended by {how}; the same command starts it again", file=sys.stderr)
+        print(f"{name}: ended by {how}; run the same command to restart it", file=sys.stderr)
         return 128 + number
     except (Exception, SystemExit) as error:
         worker.last_word(Error(f"{type(error).__name__}: {error}"))

@@ -1,7 +1,7 @@
-"""Spaces of somebody's environment as the learners take them: one row of numbers to see, and one to act by.
+"""Conversion of the spaces of the user's environment into one flat vector of observations and one of actions.
 
-Observations are flattened as Gymnasium does it. Actions of whole numbers are rounded to the nearest, over bounds half a
-number wider, so that the first and the last are as easy to reach as the others.
+Observations are flattened as in Gymnasium. Integer actions are rounded to the nearest integer, with bounds that are
+wider by one half, so that the first and the last value are as easy to reach as the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,22 +27,22 @@ __all__ = [
 F64 = npt.NDArray[np.float64]
 
 _TOLD_APART = 2**24
-"""Whole numbers that single precision, in which actions travel, tells apart."""
+"""Number of integers that single precision, in which actions are sent, can distinguish."""
 
 
 class NotOfSpaceError(ValueError):
-    """An observation that does not belong to its space; the end of a sentence, such as ``not of its ...``."""
+    """An observation that is not in its space; the text is the end of a sentence, such as ``not of its ...``."""
 
 
 class Numbered(spaces.Box):
-    """Discrete actions as they travel: one number each, from the first to the last.
+    """Discrete actions as sent over the wire: one number each, from the first to the last.
 
     Parameters
     ----------
     choices
         The task's own action space.
     agents_axis
-        Axis of the agents that choose so, (N,) in a multi-agent environment.
+        Axis of the agents, (N,) in a multi-agent environment.
     """
 
     def __init__(self, choices: spaces.Discrete, agents_axis: tuple[int, ...] = ()) -> None:
@@ -54,12 +54,12 @@ class Numbered(spaces.Box):
 def flat_observations(
     space: gym.Space,
 ) -> tuple[spaces.Box, Callable[[Any], npt.NDArray[Any]]] | None:
-    """Return the flat form of an observation space and what flattens an observation; None for one that is flat.
+    """Return the flat form of an observation space and a function that flattens observations; None if it is flat.
 
     Raises
     ------
     ConfigError
-        For a space without a fixed number of numbers, and for what is no space.
+        If the space has no fixed size, or is not a space.
     """
     _refuse_no_space(space, "observation_space")
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
@@ -67,15 +67,15 @@ def flat_observations(
     flat: gym.Space | None = flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, spaces.Box):
         raise ConfigError(
-            f"its observation space {space} has no fixed number of numbers; wrap it: "
-            "gymnasium.wrappers.TransformObservation(env, function, Box(...))"
+            f"its observation space {space} has no fixed size; wrap it: gymnasium.wrappers.TransformObservation(env, "
+            "function, Box(...))"
         )
 
     def encode(observation: Any) -> npt.NDArray[Any]:
         try:
             _refuse_other_choices(space, observation)
             return np.asarray(flatten(space, observation))
-        except Exception as error:  # Gymnasium takes its parts by name and number
+        except Exception as error:  # Gymnasium accesses its parts by name and number
             reason = describe_failure(error)
             raise NotOfSpaceError(
                 f"not of its observation_space {_short(space)}: {reason}"
@@ -86,18 +86,18 @@ def flat_observations(
 
 def _refuse_no_space(space: Any, name: str) -> None:
     if not isinstance(space, gym.Space):
-        raise ConfigError(f"its {name} is {_short(space)}, where a space of Gymnasium is due")
+        raise ConfigError(f"its {name} is {_short(space)}, but must be a Gymnasium space")
 
 
 def _refuse_other_choices(space: gym.Space, observation: Any) -> None:
-    """Refuse a choice beyond those of a Discrete, which Gymnasium counts from the end where it is negative.
+    """Raise an error for a choice outside a Discrete; Gymnasium would index from the end if it is negative.
 
     Raises
     ------
     ValueError
         For such a choice.
     KeyError, TypeError
-        For what lacks a part of a Dict or Tuple.
+        If a part of a Dict or Tuple is missing.
     """
     if isinstance(space, spaces.Dict):
         for name, part in space.spaces.items():
@@ -112,11 +112,11 @@ def _refuse_other_choices(space: gym.Space, observation: Any) -> None:
             chosen = chosen.reshape(())
         index = chosen - space.start
         if chosen.shape != space.shape or not ((index >= 0) & (index < count)).all():
-            raise ValueError(f"{observation} is none of {space}")
+            raise ValueError(f"{observation} is not in {space}")
 
 
 def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | None:
-    """Return the flat form of an action space and what makes an action of its numbers; None for one that is flat.
+    """Return the flat form of an action space and a function that decodes flat actions; None if it is flat.
 
     Parameters
     ----------
@@ -138,14 +138,13 @@ def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | 
     )
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ConfigError(
-            f"its action space {space} has no finite bounds; give it some: "
-            "gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1.0, 1.0, "
-            f"{leaves[0].shape}))"
+            f"its action space {space} has no finite bounds; wrap it to set some: "
+            f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1.0, 1.0, {leaves[0].shape}))"
         )
     if (whole & (high - low >= _TOLD_APART)).any():
         raise ConfigError(
-            f"its action space {space} has more whole numbers than single precision tells apart; let it take a Box of "
-            "floats: gymnasium.wrappers.TransformAction(env, function, Box(...))"
+            f"its action space {space} has more whole numbers than single precision can represent; use a Box of "
+            "floats instead: gymnasium.wrappers.TransformAction(env, function, Box(...))"
         )
     if len(leaves) == 1 and leaves[0] is space and space.shape == low.shape and not whole.any():
         return None
@@ -163,12 +162,12 @@ def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | 
 
 
 def _leaves(space: gym.Space) -> Iterator[gym.Space]:
-    """Return the spaces of numbers that a space is made of, in Gymnasium's order.
+    """Yield the numeric spaces that a space is composed of, in Gymnasium's order.
 
     Raises
     ------
     ConfigError
-        For one that is no such space.
+        For an unsupported space.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
@@ -179,13 +178,13 @@ def _leaves(space: gym.Space) -> Iterator[gym.Space]:
         yield space
     else:
         raise ConfigError(
-            f"its action space {space} has no fixed number of numbers; wrap it: "
-            "gymnasium.wrappers.TransformAction(env, function, Box(...))"
+            f"its action space {space} has no fixed size; wrap it: gymnasium.wrappers.TransformAction(env, function, "
+            "Box(...))"
         )
 
 
 def _range_of(leaf: gym.Space) -> tuple[F64, F64, npt.NDArray[np.bool_]]:
-    """Return the least and greatest number of each component, and whether it is a whole number."""
+    """Return lower and upper bound of each component, and whether it is an integer."""
     if isinstance(leaf, spaces.Box):
         below, above = leaf.bounded_below.ravel(), leaf.bounded_above.ravel()
         low = np.where(below, leaf.low.ravel().astype(np.float64), -np.inf)
@@ -201,7 +200,7 @@ def _range_of(leaf: gym.Space) -> tuple[F64, F64, npt.NDArray[np.bool_]]:
 
 
 def _taken(space: gym.Space, numbers: F64) -> tuple[Any, F64]:
-    """Make an action of a space from the first of these numbers, and return the others."""
+    """Decode an action of a space from the first of these numbers, and return it with the remaining numbers."""
     if isinstance(space, spaces.Dict):
         parts = {}
         for name, part in space.spaces.items():
@@ -227,7 +226,7 @@ def flattened(environment: gym.Env) -> gym.Env:
     Raises
     ------
     ConfigError
-        For spaces of which no wrapper makes flat ones.
+        For spaces that cannot be flattened.
     """
     seen = flat_observations(environment.observation_space)
     if seen is not None:
@@ -244,7 +243,7 @@ def flattened(environment: gym.Env) -> gym.Env:
 
 
 def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:
-    """Say how spaces differ from what an agent is trained with, a sentence for each that does."""
+    """Describe how spaces differ from those an agent is trained with, one sentence for each that does."""
     notes = []
     seen = flat_observations(observations)
     if seen is not None:

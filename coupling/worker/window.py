@@ -1,8 +1,9 @@
-"""A look at the first flow of a run while it is simulated, for `flowsim watch`; costs nothing while nobody looks.
+"""Snapshots of the first flow of a run during the simulation, for `flowsim watch`; without a viewer they cost nothing.
 
-Who looks keeps the file ``watch`` in the run's folder fresh. The worker of slot 0 then writes, some times a second,
-the vorticity of its first flow and what goes with it beside it; drawing is left to the one who looks. It looks between
-two actions only: to look within them would have the batch advance step by step, without groups that fit the caches.
+A viewer keeps the modification time of the file ``watch`` in the run's folder recent. The worker of slot 0 then writes,
+a few times per second, the vorticity of its first flow and its scene to a file next to it; the viewer draws it.
+Snapshots are taken only between two actions: within an action, the batch would have to advance step by step, without
+groups that fit the caches.
 """
 
 import sys
@@ -24,20 +25,20 @@ __all__ = ["FLOW_FILE", "REQUEST_FILE", "Window"]
 REQUEST_FILE = "watch"
 FLOW_FILE = "flow.npz"
 FRESH = 5.0
-"""Seconds for which a request counts."""
+"""Seconds for which a request is valid."""
 
 
 class Window:
-    """Writes the first flow of a batch beside a fresh request, at most some times a second.
+    """Writes snapshots of the first flow of a batch while there is a valid request, at most a few times per second.
 
     Parameters
     ----------
     folder
-        Where requests are looked for, and the flow is written.
+        Folder of the requests and snapshots.
     every
-        Seconds from one picture to the next, and from one look for a request to the next.
+        Seconds between snapshots, and between checks for a request.
     clock, wall_clock
-        Seconds of the process, and those of the times of files.
+        Functions that return a monotonic time, and the time of file modifications, in seconds.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Window:
         self._due = clock()
 
     def show(self, vector: "VectorEnv[Any, Any, Any]") -> None:
-        """Write the flow after a step, if it is time for it and somebody looks."""
+        """Write a snapshot after a step, if it is due and requested."""
         now = self._clock()
         if now < self._due:
             return
@@ -64,9 +65,9 @@ class Window:
 
         try:
             write_atomically(self._file, pack_glimpse(episodes.task.scene(0), episodes.caption(0)))
-        except OSError:  # a full disk, say: the run has more important things to write
+        except OSError:  # a full disk, for example: the run has more important things to write
             pass
-        except Exception as error:  # the scene of somebody's own task
+        except Exception as error:  # the scene of a user's task may raise anything
             print(
                 f"the flow cannot be shown: {describe_failure(error)}", file=sys.stderr, flush=True
             )
@@ -80,8 +81,8 @@ class Window:
 
 
 def _episodes(vector: "VectorEnv[Any, Any, Any]") -> "Episodes | None":
-    """Return the episodes of a batch of flows; other tasks have nothing to show."""
-    # importing it takes seconds, which other tasks shall not wait for
+    """Return the episodes of a batch of flows; None for other tasks."""
+    # importing it takes seconds, which other tasks do not need
     flows = sys.modules.get("cases.flow_env")
     batch: Any = vector.unwrapped
     return batch.episodes if flows and isinstance(batch, flows.FlowVectorEnv) else None

@@ -1,1 +1,1 @@
-"""The commands with their arguments, a file each; what they do is imported when they are called."""
+"""The commands and their arguments, one file each; the implementation is imported when a command is called."""

@@ -3,7 +3,7 @@
 import json
 
 from coupling.commands import next_steps
-from coupling.commands.console import print_next, told_in_a_sentence
+from coupling.commands.console import print_next, reporting_errors
 from coupling.commands.options import Json
 
 __all__ = ["agents"]
@@ -12,9 +12,9 @@ SHORT_HELP = "List the trained agents that come with the package."
 EXAMPLE = "flowsim agents --json"
 
 
-@told_in_a_sentence
+@reporting_errors
 def agents(as_json: Json = False) -> None:
-    """List the trained agents that come with the package; `flowsim render` and `evaluate` take their names."""
+    """List the trained agents that come with the package; use their names with `flowsim render` and `evaluate`."""
     from coupling.run.agents import describe_agents
     from coupling.run.tables import print_rows
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.console import begin, print_next, reporting_errors
 from coupling.commands.options import Json
 
 __all__ = ["bench"]
 
-SHORT_HELP = "Measure the speed of a part on this machine."
+SHORT_HELP = "Measure the speed of a part of flowsim on this machine."
 EXAMPLE = "flowsim bench coupling --json"
 
 
@@ -26,15 +26,20 @@ class Part(StrEnum):
     coupling = "coupling"
 
 
-@told_in_a_sentence
+@reporting_errors
 def bench(
-    part: Annotated[Part, typer.Argument(help="what is measured", show_default=False)],
+    part: Annotated[Part, typer.Argument(help="part to measure", show_default=False)],
     as_json: Json = False,
     full: Annotated[
-        bool, typer.Option("--full", help="all rows; without it those of three minutes at most")
+        bool,
+        typer.Option(
+            "--full",
+            help="measure all rows; without it, only those that together take at most three "
+            "minutes",
+        ),
     ] = False,
 ) -> None:
-    """Measure the speed of a part on this machine."""
+    """Measure the speed of the solver, the tasks, the learner or the coupling on this machine."""
     begin(f"measuring the speed of the {part}")
     from coupling.origin import machine
     from coupling.run.tables import print_rows
@@ -43,11 +48,11 @@ def bench(
         print(f"measuring {text}", file=sys.stderr, flush=True)
 
     if part is Part.solver:
-        from flowsim.backend import cuda_is_there
+        from flowsim.backend import cuda_is_available
         from flowsim.backend.bench import bench_solver, printed
         from flowsim.backend.bench_cuda import bench_cuda
 
-        rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_there() else [])
+        rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_available() else [])
         if not as_json:
             rows = [printed(row) for row in rows]
     elif part is Part.tasks:

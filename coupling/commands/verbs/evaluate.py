@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import Agent, Changes, EvaluationSeed, Json, Trust
 
 __all__ = ["evaluate"]
@@ -16,8 +16,8 @@ SHORT_HELP = "Evaluate a trained agent against the task's baselines."
 EXAMPLE = "flowsim evaluate runs/demo --episodes 50 --json"
 
 
-# an argument for each option of the command, with what --help says of it
-@told_in_a_sentence
+# one argument for each option of the command, with its help text
+@reporting_errors
 def evaluate(
     path: Agent,
     changes: Changes = None,
@@ -27,7 +27,8 @@ def evaluate(
     deterministic: Annotated[
         bool | None,
         typer.Option(
-            help="the policy's mean action alone, or sampled actions alone; unless given both, where it samples"
+            help="evaluate only the policy's mean action, or only sampled actions (default: both, for a policy that "
+            "samples)"
         ),
     ] = None,
     seed: EvaluationSeed = 0,
@@ -36,7 +37,8 @@ def evaluate(
         int | None,
         typer.Option(
             min=1,
-            help="actions after which an episode is cut: the task's own time limit unless given, or 10,000",
+            help="truncate episodes after this many actions (default: the task's time limit, or 10,000 if it has "
+            "none)",
             show_default=False,
         ),
     ] = None,
@@ -47,7 +49,7 @@ def evaluate(
         from coupling.evaluation.evaluate import SAMPLED, evaluate_with_baselines
         from coupling.run.agents import find_agent
         from coupling.run.policies import load_controller
-        from coupling.run.screen import ConsoleScreen, told_of_silence
+        from coupling.run.screen import ConsoleScreen, reporting_stalls
         from coupling.run.selection import describe_choice
         from coupling.run.trust import config_to_run
         from coupling.settings import EXTERNAL
@@ -68,12 +70,12 @@ def evaluate(
                 max_actions=max_actions,
             )  # fmt: skip
         else:
-            # a flow tells by itself how long it compiles and develops
-            what = f"no action of env = {config.env!r} has ended"
+            # a flow itself reports its compilation and development
+            what = f"no action of env = {config.env!r} has finished"
             silence = (
                 nullcontext(lambda: None)
                 if is_flow(config.env)
-                else told_of_silence(what, screen.say)
+                else reporting_stalls(what, screen.say)
             )
             with silence as acted:
 
@@ -101,7 +103,7 @@ def evaluate(
 
         name = SAMPLED if deterministic is False else "agent, mean action" if has_both else "agent"
         also = {SAMPLED: result["sampled"]} if has_both else {}
-        # after the first one, the episodes of a program outside Python are its own
+        # an external program chooses its episodes after the first one itself
         known = None if is_external else seed
         print_results({name: result} | also | result["baselines"], known)
         if choice:

@@ -1,10 +1,10 @@
-"""flowsim export: write a trained policy for others."""
+"""flowsim export: export a trained policy."""
 
 from pathlib import Path
 from typing import Annotated
 
 from coupling.commands import next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import Agent, Trust, written_to
 
 __all__ = ["export"]
@@ -13,13 +13,13 @@ SHORT_HELP = "Write a trained policy as ONNX, or as an agent to share."
 EXAMPLE = "flowsim export runs/first -o policy.onnx"
 
 
-@told_in_a_sentence
+@reporting_errors
 def export(
     path: Agent,
     output: Annotated[
         Path,
         written_to(
-            "policy.onnx for an ONNX file (extra onnx), or a new folder for an agent to share",
+            "name of an .onnx file (needs the extra onnx), or of a new folder for an agent to share",
             show_default=False,
         ),
     ],

@@ -13,34 +13,34 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import print_next, told_in_a_sentence
+from coupling.commands.console import print_next, reporting_errors
 from coupling.commands.options import expanded
 from coupling.errors import ConfigError
 from coupling.files import refuse_unwritable
 
 __all__ = ["init", "write_task"]
 
-SHORT_HELP = "Write a small task that works, to start your own from."
+SHORT_HELP = "Write a small working task as a starting point for your own."
 EXAMPLE = "flowsim init my_task --kind gymnasium"
 
 _CLIENT = ("flowsim_client.c", "flowsim_client.h")
 
 
 class Kind(StrEnum):
-    """What a new task is made of."""
+    """Kind of a new task."""
 
     flow = "flow"
     gymnasium = "gymnasium"
     c = "c"
 
 
-@told_in_a_sentence
+@reporting_errors
 def init(
     folder: Annotated[
         Path,
         typer.Argument(
             metavar="FOLDER",
-            help="a new folder, whose name is the task's",
+            help="new folder; its name becomes the name of the task",
             show_default=False,
             callback=expanded,
         ),
@@ -50,42 +50,45 @@ def init(
         typer.Option(help="a FlowTask with a body, an environment of your own, or a solver in C"),
     ] = Kind.flow,
 ) -> None:
-    """Write a small task that works, to start your own from, with its settings and a test."""
+    """Write a small working task, with its settings and a test, as a starting point for your own."""
     for file in write_task(folder, kind):
         print(file)
     print_next(next_steps.after_init(folder, kind))
 
 
 def write_task(folder: Path, kind: str) -> list[Path]:
-    """Write a task into a new folder, whose name becomes that of the task.
+    """Write a task into a new folder, whose name becomes the name of the task.
 
     Parameters
     ----------
     folder
-        It must not exist yet, or be empty.
+        The folder; it must not exist or be empty.
     kind
         ``flow``, ``gymnasium`` or ``c``.
 
     Returns
     -------
     list of Path
-        What was written.
+        The files written.
 
     Raises
     ------
     ConfigError
-        For a name that cannot be that of a module, or a folder that holds something.
+        For a name that is not a valid module name, or a folder that is not empty.
     """
     name = folder.name
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         raise ConfigError(
-            f"{folder}: the name of a task is made of small letters, digits and _, such as my_task"
+            f"{folder}: a task name starts with a lowercase letter and contains only lowercase letters, digits and _, "
+            "such as my_task"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there already; choose another name")
+        raise ConfigError(f"{folder} already exists; choose another name")
     if keyword.iskeyword(name) or find_spec(name) is not None:
         why = (
-            "is a word of Python" if keyword.iskeyword(name) else "would hide a module of that name"
+            "is a Python keyword"
+            if keyword.iskeyword(name)
+            else "would hide the module of that name"
         )
         raise ConfigError(f"{folder}: a task named {name} {why}; choose another name")
     refuse_unwritable("FOLDER", folder)

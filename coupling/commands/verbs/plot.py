@@ -4,22 +4,22 @@ from pathlib import Path
 from typing import Annotated
 
 from coupling.commands import next_steps
-from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.console import begin, print_next, reporting_errors
 from coupling.commands.options import Agents, written_to
 from coupling.files import refuse_unwritable
 
 __all__ = ["plot"]
 
-SHORT_HELP = "Draw learning curves."
+SHORT_HELP = "Plot learning curves."
 EXAMPLE = "flowsim plot runs/seed-0 runs/seed-1 runs/seed-2 -o curves.png"
 
 
-@told_in_a_sentence
+@reporting_errors
 def plot(
     paths: Agents,
-    output: Annotated[Path, written_to("the picture")] = Path("curves.png"),
+    output: Annotated[Path, written_to("the image file")] = Path("curves.png"),
 ) -> None:
-    """Draw learning curves: return and survival against steps, the interquartile mean over seeds with its interval."""
+    """Plot learning curves against environment steps, and the interquartile mean over seeds with its interval."""
     begin(f"plotting {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.film.curves import plot_runs, refuse_other_endings
     from coupling.run.agents import find_agent

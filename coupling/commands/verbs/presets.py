@@ -3,7 +3,7 @@
 import json
 
 from coupling.commands import next_steps
-from coupling.commands.console import print_next, told_in_a_sentence
+from coupling.commands.console import print_next, reporting_errors
 from coupling.commands.options import Json
 from coupling.commands.outcome import print_presets
 
@@ -13,7 +13,7 @@ SHORT_HELP = "List the presets that can be trained by name."
 EXAMPLE = "flowsim presets --json"
 
 
-@told_in_a_sentence
+@reporting_errors
 def presets(as_json: Json = False) -> None:
     """List the presets that can be trained by name."""
     from coupling.settings.presets import describe_presets

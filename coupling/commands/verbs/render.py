@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import (
     Agent,
     Changes,
@@ -25,21 +25,23 @@ SHORT_HELP = "Film a trained agent next to the baselines."
 EXAMPLE = "flowsim render runs/demo -o wake.mp4 --baseline zero --baseline pd"
 
 
-# an argument for each option of the command, with what --help says of it
-@told_in_a_sentence
+# one argument for each option of the command, with its help text
+@reporting_errors
 def render(
     path: Agent,
     changes: Changes = None,
     output: Annotated[
         Path | None,
         written_to(
-            "the film: .mp4, .gif, .webp, .png of its end, or frame-%04d.png; the run's name.mp4 unless given"
+            "the film: .mp4, .gif, .webp, .png (its last frame) or frame-%04d.png (default: RUN.mp4)"
         ),
     ] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(
-            "--baseline", "--beside", help="baselines shown next to the agent (zero unless given)"
+            "--baseline",
+            "--beside",
+            help="baseline to show next to the agent; repeat for several (default: zero)",
         ),
     ] = None,
     episodes: Annotated[
@@ -48,33 +50,33 @@ def render(
             "--episodes",
             "--starts",
             min=1,
-            help="episodes of the agent, all at once; the first one is large",
+            help="episodes of the agent, shown side by side; the first one in a large panel",
         ),
     ] = 6,
     actions: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="length of the film in actions, at most: 100 of a flow unless given, 300 of another task",
+            help="maximum length of the film in actions (default: 100 for a flow, 300 for other tasks)",
         ),
     ] = None,
     gif: Annotated[bool, typer.Option(help="also write a GIF when the film is a .mp4")] = True,
     deterministic: Annotated[
-        bool, typer.Option(help="act with the mean of the policy, or with samples of it")
+        bool, typer.Option(help="act with the policy's mean action, or with sampled actions")
     ] = True,
     seed: EvaluationSeed = 0,
     trust: Trust = False,
     fields: Fields = None,
     limits: Range = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="keep the agent in the middle of half of the box")
+        bool, typer.Option("--follow", help="follow the agent: show half of the box, centred on it")
     ] = False,
     fps: Fps = None,
     frames_per_action: Annotated[
-        int | None, typer.Option(min=1, max=100, help="pictures of each action (5 unless given)")
+        int | None, typer.Option(min=1, max=100, help="frames per action (default: 5)")
     ] = None,
 ) -> None:
-    """Film several episodes of a trained agent and of baselines; of a flow with its actions and their effort."""
+    """Film several episodes of a trained agent and of baselines; for a flow, also the actions and their effort."""
     with loading(f"the agent of {path}"):
         from coupling.film.agent_film import evaluated
         from coupling.film.agent_film import render as film

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from coupling.commands.console import loading, told_in_a_sentence
+from coupling.commands.console import loading, reporting_errors
 from coupling.commands.options import Continued, Run, Trust
 from coupling.commands.outcome import print_outcome
 
@@ -14,7 +14,7 @@ SHORT_HELP = "Continue a run from its last checkpoint."
 EXAMPLE = "flowsim resume runs/demo run.steps=40000"
 
 
-@told_in_a_sentence
+@reporting_errors
 def resume(
     path: Run,
     overrides: Continued = None,
@@ -22,7 +22,8 @@ def resume(
         bool,
         typer.Option(
             "--discard-damaged",
-            help="continue without what follows damage in the experience log; it is kept as *.damaged",
+            help="if the experience log is damaged, continue without the records behind the damage (kept as "
+            "*.damaged)",
         ),
     ] = False,
     trust: Trust = False,
@@ -35,7 +36,7 @@ def resume(
         from coupling.settings.config import with_overrides
 
         words = overrides or []
-        # who owns the folder is asked first: a standby imports the environment that it names
+        # check the owner of the folder first: a standby process imports the environment that it names
         config = with_overrides(config_to_run(RunFolder.find_own(path), trust), words)
         standby = Standby(config)
         from coupling.run import run

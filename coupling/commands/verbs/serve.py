@@ -6,32 +6,32 @@ from typing import Annotated
 import typer
 
 from coupling.commands import completion
-from coupling.commands.console import loading, told_in_a_sentence
+from coupling.commands.console import loading, reporting_errors
 from coupling.commands.options import Overrides, Trust, expanded, preset_or_word
 from coupling.commands.outcome import print_outcome
 from coupling.errors import ConfigError
 
 __all__ = ["serve"]
 
-SHORT_HELP = "Train or resume without starting workers, and wait for them."
+SHORT_HELP = "Train or resume without starting workers; wait for them to connect."
 EXAMPLE = "flowsim serve d_cylinder_wake/quick run.name=far workers.processes=8"
 
 
-@told_in_a_sentence
+@reporting_errors
 def serve(
     what: Annotated[
         str,
         typer.Argument(
             autocompletion=completion.presets_and_runs,
             metavar="PRESET|RUN",
-            help="as for train, or the run to continue",
+            help="a preset, as for train, or the folder of a run to continue",
             show_default=False,
         ),
     ],
     overrides: Overrides = None,
     trust: Trust = False,
 ) -> None:
-    """Train or resume without starting workers: say how they are started by hand, and wait for them."""
+    """Train or resume without starting workers: print how to start them by hand, and wait for them."""
     with loading(f"the learner for {what}"):
         from coupling.run import run
         from coupling.run.folder import RunFolder
@@ -43,7 +43,7 @@ def serve(
     words = overrides or []
     if any(word.startswith("workers.launcher=") for word in words):
         raise ConfigError(
-            "flowsim serve starts no workers, so workers.launcher is for flowsim train and resume"
+            "flowsim serve starts no workers: leave out workers.launcher, or use flowsim train or resume"
         )
     words = ["workers.launcher=none", *words]
     with ConsoleScreen() as screen:

@@ -1,4 +1,4 @@
-"""flowsim status: show how a run stands."""
+"""flowsim status: show the state of a run."""
 
 import json
 from typing import Annotated
@@ -6,26 +6,26 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import print_next, told_in_a_sentence
+from coupling.commands.console import print_next, reporting_errors
 from coupling.commands.options import Json, Run
 from coupling.errors import RunError, printable_lines
-from coupling.files import making_sense_of
+from coupling.files import reporting_damage
 
 __all__ = ["status"]
 
-SHORT_HELP = "Show how a run stands."
+SHORT_HELP = "Show the state of a run."
 EXAMPLE = "flowsim status runs/demo --json"
 
 
-@told_in_a_sentence
+@reporting_errors
 def status(
     path: Run,
     as_json: Json = False,
     prometheus: Annotated[
-        bool, typer.Option("--prometheus", help="print metrics as Prometheus reads them")
+        bool, typer.Option("--prometheus", help="print metrics in the text format of Prometheus")
     ] = False,
 ) -> None:
-    """Show how a run stands: steps, ratio, rates, agents and workers."""
+    """Show the state of a run: steps, ratio, rates, agents and workers."""
     from coupling.run.folder import RunFolder
     from coupling.run.log import is_running, read_status
     from coupling.run.tables import print_status
@@ -33,19 +33,19 @@ def status(
     folder = RunFolder.find(path)
     if not folder.status.exists():
         raise RunError(
-            f"run {path} has no status.json, which a training writes; a shared agent has none"
+            f"run {path} has no status.json: training writes it, and a shared agent has none"
         )
     now = read_status(folder.status)
     if prometheus:
         from coupling.pages.metrics import prometheus_text
 
-        with making_sense_of(folder.status):
+        with reporting_damage(folder.status):
             metrics = prometheus_text(now)
         print(printable_lines(metrics), end="")
     elif as_json:
         print(json.dumps(now))
     else:
-        with making_sense_of(folder.status):
+        with reporting_damage(folder.status):
             print_status(now)
         state = next_steps.RunState.of(path, folder)
         print_next(next_steps.after_status(state, now["state"], is_running(now)))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import completion, next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import Overrides, preset_or_word
 from coupling.commands.outcome import print_outcome, print_presets
 from coupling.errors import ConfigError
@@ -18,7 +18,7 @@ SHORT_HELP = "Train a new run, in runs/NAME."
 EXAMPLE = "flowsim train d_cylinder_wake/quick run.name=demo run.steps=20000 agent.gamma=0.97"
 
 
-@told_in_a_sentence
+@reporting_errors
 def train(
     preset: Annotated[
         str | None,
@@ -33,8 +33,8 @@ def train(
     seeds: Annotated[
         str | None,
         typer.Option(
-            help="train once with each of these seeds, such as 0-4 or 0,3,7, in runs NAME-seed0 and so on; "
-            "given again, the command continues where it was stopped",
+            help="train one run per seed, such as 0-4 or 0,3,7, in runs NAME-seed0 and so on; repeat the command to "
+            "continue where it was stopped",
             show_default=False,
         ),
     ] = None,
@@ -42,7 +42,7 @@ def train(
     """Train one run in runs/NAME, with logs and checkpoints; Ctrl-C stops it cleanly."""
     if preset is None:
         print_presets()
-        raise ConfigError("which preset? Give one of these names, or a YAML file")
+        raise ConfigError("no preset given: name one of these, or a YAML file")
     name, words = preset_or_word(preset, overrides)
     if seeds is not None:
         _train_each(name, words, seeds)
@@ -62,7 +62,7 @@ def train(
 
 
 def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
-    """Train with each of several seeds, one after the other, and print what they came to together."""
+    """Train with each of several seeds, one after the other, and print their joint results."""
     with loading("the task and the learner for each seed"):
         from coupling.launch.prewarm import Standby
         from coupling.pages.report import over_seeds
@@ -88,6 +88,6 @@ def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
 
     folders = train_each(preset, overrides, parse_seeds(seeds), begin, resume, say)
     table = over_seeds(folders)
-    if table["rows"]:  # none of a single seed
+    if table["rows"]:  # empty for a single seed
         print_rows([dict(zip(table["columns"], row, strict=True)) for row in table["rows"]])
     print_next(next_steps.after_seeds([folder.path for folder in folders]))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import Json, expanded, written_to
 from coupling.errors import ConfigError
 from coupling.files import refuse_unwritable
@@ -18,13 +18,11 @@ SHORT_HELP = "Compare the solver with exact and published values."
 EXAMPLE = "flowsim validate --case taylor-green --case cylinder-100 --quick"
 
 
-@told_in_a_sentence
+@reporting_errors
 def validate(
     case: Annotated[
         list[str] | None,
-        typer.Option(
-            help="a case, may be given several times; all unless given", show_default=False
-        ),
+        typer.Option(help="case to run; repeat for several (default: all)", show_default=False),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="coarse grids and wider tolerances, about a minute")
@@ -36,7 +34,8 @@ def validate(
     page: Annotated[
         Path | None,
         typer.Option(
-            help="only write this page, with its pictures, from stored results", callback=expanded
+            help="write this page and its figures from stored results, and run nothing",
+            callback=expanded,
         ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="threads of the solver")] = 2,
@@ -50,7 +49,7 @@ def validate(
     if page is not None:
         if case or quick or as_json:
             raise ConfigError(
-                "--page writes stored results and runs nothing: leave out --case, --quick and --json"
+                "--page writes a page from stored results and runs nothing: leave out --case, --quick and --json"
             )
         write_page(output, page)
         print(page)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import begin, print_next, told_in_a_sentence
+from coupling.commands.console import begin, print_next, reporting_errors
 from coupling.commands.options import Run
 
 __all__ = ["watch"]
@@ -19,11 +19,11 @@ SHORT_HELP = "Follow a training in a browser."
 EXAMPLE = "flowsim watch runs/first --open"
 
 
-@told_in_a_sentence
+@reporting_errors
 def watch(
     path: Run,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="on 127.0.0.1; any free one unless given")
+        int, typer.Option(min=0, max=65535, help="port on 127.0.0.1 (default: any free one)")
     ] = 0,
     open_it: Annotated[
         bool, typer.Option("--open", help="open the page in the browser of this machine")
@@ -35,7 +35,7 @@ def watch(
     from coupling.run.folder import RunFolder
 
     folder = RunFolder.find(path)
-    os.nice(10)  # on a machine without a free core the training goes first
+    os.nice(10)  # on a machine without a free core, the training has priority
     with serve(folder, port) as address:
         print(address, flush=True)
         print(

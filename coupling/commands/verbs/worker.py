@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import loading, print_next, told_in_a_sentence
+from coupling.commands.console import loading, print_next, reporting_errors
 from coupling.commands.options import expanded
 from coupling.errors import ConfigError, describe_os_error
 
@@ -16,7 +16,7 @@ SHORT_HELP = "Host environments for a learner, on this machine or another."
 EXAMPLE = "flowsim worker --connect runs/far/connection.json"
 
 
-@told_in_a_sentence
+@reporting_errors
 def worker(
     connect: Annotated[
         Path,
@@ -27,15 +27,16 @@ def worker(
         ),
     ],
     slot: Annotated[
-        int | None, typer.Option(min=0, help="its number; any free one unless given")
+        int | None, typer.Option(min=0, help="number of the worker (default: any free one)")
     ] = None,
     environments: Annotated[
-        int | None, typer.Option(min=1, help="how many it hosts; as the run says unless given")
+        int | None,
+        typer.Option(min=1, help="number of environments to host (default: as the run says)"),
     ] = None,
     outbox: Annotated[
         Path | None,
         typer.Option(
-            help="file that keeps its last step for the worker that takes its place if it dies",
+            help="file that keeps the last step, so that its replacement can send it if this worker dies",
             callback=expanded,
         ),
     ] = None,
@@ -51,7 +52,8 @@ def worker(
         raise ConfigError(str(error)) from error
     except FileNotFoundError as error:
         raise ConfigError(
-            f"--connect: there is no {connect}; a run has it in its folder while `flowsim train` or `serve` is at work"
+            f"--connect: {connect} does not exist; it is in the folder of a run while `flowsim train` or `flowsim "
+            "serve` is running"
         ) from error
     except OSError as error:
         raise ConfigError(f"--connect {describe_os_error(error)}") from error

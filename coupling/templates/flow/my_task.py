@@ -1,4 +1,4 @@
-"""my_task:MyTask-v0: a cylinder in a stream turns to and fro to save power. Units: its diameter D, the stream's U."""
+"""my_task:MyTask-v0: a cylinder in a stream rotates back and forth to save power. Units: diameter D, velocity U."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ CENTER = (2.5, 3.0)
 
 
 class MyTaskOptions(FlowOptions):
-    """What can be changed as `env_options.KEY=VALUE`, beside what every flow task has."""
+    """Options that can be changed by `env_options.KEY=VALUE`, in addition to those of every flow task."""
 
     reynolds: float = Field(100.0, gt=0.0, description="U D / nu")
     cells_per_diameter: float = Field(12.0, ge=4.0, description="resolution D/h")
@@ -33,7 +33,7 @@ class MyTaskOptions(FlowOptions):
 
 
 class MyTask(FlowTask[MyTaskOptions]):
-    """The task: its only body is held and is no agent; one agent decides how it spins."""
+    """The task. Its only body is held in place and turned by one agent."""
 
     options_class = MyTaskOptions
     folder = Path(__file__).parent
@@ -44,11 +44,11 @@ class MyTask(FlowTask[MyTaskOptions]):
 
     @property
     def development(self) -> Development:
-        """Episodes start from one of 24 states of the shedding wake, simulated on first use."""
+        """Development of the shedding wake, simulated on first use; episodes start from one of its 24 states."""
         return Development(time=80.0)
 
     def actuators(self) -> list[Actuator]:
-        """Return the spin; its wall moves at U at an action of 1, and gets there in half of the action's time."""
+        """Return the rotation; at an action of 1 the wall moves at U, which is reached after half of the action."""
         return [Spin([0], rate=2.0, ramp=0.5 * self.options.action_time)]
 
     def sensors(self) -> list[Sensor]:
@@ -57,20 +57,20 @@ class MyTask(FlowTask[MyTaskOptions]):
         return [Probes(points), PastActions()]
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return the power saved, of towing and turning together, less a share of the lift."""
+        """Return the power saved, of towing and rotation together, minus the weighted lift."""
         loads = self.loads.averages()
         power, lift = 2.0 * loads["power"][:, 0], 2.0 * loads["lift"][:, 0]
         return np.asarray(1.4 - power - self.options.lift_weight * np.abs(lift))
 
 
 class MyTaskEnv(FlowEnv):
-    """One flow."""
+    """The task in one flow, as a Gymnasium environment."""
 
     task_class = MyTask
 
 
 class MyTaskVectorEnv(FlowVectorEnv):
-    """A batch of flows in one simulation."""
+    """The task in a batch of flows, as a Gymnasium vector environment."""
 
     task_class = MyTask
 

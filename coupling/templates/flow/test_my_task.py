@@ -1,4 +1,4 @@
-"""The task keeps Gymnasium's conventions, and its starts follow from the seed."""
+"""The task follows the Gymnasium API, and the seed determines its initial states."""
 
 import gymnasium
 import numpy as np
@@ -6,7 +6,7 @@ from gymnasium.utils.env_checker import check_env
 
 
 def test_conventions() -> None:
-    """Spaces, reset, step and seeds."""
+    """Check spaces, reset, step and seeds."""
     env = gymnasium.make("my_task:MyTask-v0", cells_per_diameter=6)
     check_env(env.unwrapped, skip_render_check=True)
     first, _ = env.reset(seed=3)

@@ -1,4 +1,4 @@
-"""my_task:MyTask-v0: two numbers that want to be zero; a start for an environment of your own."""
+"""my_task:MyTask-v0: a point that is pushed to the origin; a template for your own environment."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ import numpy as np
 class MyTask(gymnasium.Env[np.ndarray, np.ndarray]):
     """A point that is pushed to the origin.
 
-    Observation: its two coordinates. Action: its displacement, each from -1 to 1, of which 0.3 is applied. Reward:
-    -|x|^2 - 0.01 |a|^2 with the new place.
+    Observation: the two coordinates. Action: the displacement, each component from -1 to 1, multiplied by 0.3. Reward:
+    -|x|^2 - 0.01 |a|^2 with the new position.
 
     Parameters
     ----------
     reach
-        How far from the origin it starts, in each direction: `env_options.reach=2.0`.
+        Initial coordinates are uniform in [-reach, reach]; set it with `env_options.reach=2.0`.
     """
 
     def __init__(self, reach: float = 1.0) -> None:
@@ -26,13 +26,13 @@ class MyTask(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode; all chance comes from `self.np_random`, so that it follows from the seed."""
+        """Start an episode; all random numbers come from `self.np_random`, so the seed determines them."""
         super().reset(seed=seed)
         self.x = self.np_random.uniform(-self.reach, self.reach, 2)
         return self.x.astype(np.float32), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Move once. Terminated would mean that nothing more can be gained or lost; the time limit truncates."""
+        """Move the point. Return terminated=True only for a final state without future reward; time limits truncate."""
         self.x = self.x + 0.3 * action
         reward = -float(self.x @ self.x) - 0.01 * float(action @ action)
         return self.x.astype(np.float32), reward, False, False, {}
