@@ -1,4 +1,4 @@
-"""A browser without a window that tests look at pages with: any width, light or dark, by Chromium's DevTools protocol.
+"""A headless browser for tests of pages: any width, light or dark, by Chromium's DevTools protocol.
 
 The protocol travels over a pair of pipes, so that no port and no further package is needed.
 """
@@ -78,7 +78,7 @@ class Browser:
         attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         self._call("Page.enable")
-        # what a page has kept of an earlier choice, of colours for example, is not ours to test
+        # ignore choices that a page has stored, for example of colours
         self._call("Page.addScriptToEvaluateOnNewDocument", source=_FORGET)
 
     def open(

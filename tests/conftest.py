@@ -1,4 +1,4 @@
-"""For all tests: threads that leave room for the other workers of pytest-xdist, no deadlines, and what was skipped."""
+"""Settings of all tests: fewer threads per pytest-xdist worker, no deadlines, and a summary of skipped tests."""
 
 import atexit
 import os
@@ -17,7 +17,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before the first import of a numerica
 import hypothesis
 import pytest
 
-# who starts the tests in the background or by nohup has these ignored, and every process of a test would inherit that
+# tests started in the background or by nohup ignore these signals, and every process of a test would inherit that
 for number, usual in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGHUP, signal.SIG_DFL),
@@ -25,7 +25,7 @@ for number, usual in (
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
-# with which environments a test trained is nothing for the notes of whoever runs the tests
+# training runs of tests must not be recorded in the user's notes
 os.environ["XDG_STATE_HOME"] = _state = tempfile.mkdtemp(prefix="flowsim-tests-state-")
 atexit.register(shutil.rmtree, _state, ignore_errors=True)
 
@@ -34,7 +34,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
-# what a reason for a skip holds, and how to have what was skipped; the first that fits counts
+# text in the reason of a skip, and how to enable the skipped tests; the first match counts
 HOW = {
     "numba's simulator": "`make test` runs them in numba's simulator beside these; on a machine with a GPU, `make gpu`",
     "header of libzmq": "install a C compiler and the header: `apt install gcc make libzmq3-dev` on Debian",
@@ -55,7 +55,7 @@ HOW = {
 
 @pytest.fixture(autouse=True)
 def signals_as_before():
-    """Undo what a test leaves to signals: a run that was interrupted here ignores them, and processes inherit that."""
+    """Restore signal handlers after a test: an interrupted run ignores signals, and child processes inherit that."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     before = [signal.getsignal(number) for number in numbers]
     yield
@@ -66,7 +66,7 @@ def signals_as_before():
 
 @pytest.fixture(scope="session")
 def c_tools():
-    """What the C client is built with; a test that asks for it is skipped where it is not installed."""
+    """The tools that build the C client; tests that use this fixture are skipped if they are not installed."""
     compiler, make = shutil.which("cc"), shutil.which("make")
     if compiler and make:
         command = [compiler, "-fsyntax-only", "-x", "c", "-"]
@@ -81,7 +81,7 @@ def how_to_have(reason):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say what was skipped, how often, and how to have it, a line for each reason."""
+    """Print a line for each reason of a skip: how many tests, and how to enable them."""
     reports = [
         report
         for report in terminalreporter.getreports("skipped")

@@ -1,4 +1,4 @@
-"""The pages of docs/api name what people import, what that takes and gives, and all of it says what it is."""
+"""The pages of docs/api list every public name, every task, and the types in public signatures."""
 
 import importlib
 import inspect
@@ -53,7 +53,7 @@ def functions(it):
 
 
 def classes(annotation):
-    """Collect the classes that an annotation speaks of."""
+    """Collect the classes in an annotation."""
     parts = typing.get_args(annotation)
     if not parts:
         return {annotation} if inspect.isclass(annotation) else set()
@@ -61,13 +61,13 @@ def classes(annotation):
 
 
 @pytest.mark.parametrize("package", ["flowsim", "rl_agent"])
-def test_every_public_name_has_its_place_in_the_api(package):
+def test_every_public_name_is_in_the_api_docs(package):
     names = set(entries(package))
     public_names = importlib.import_module(package).__all__
     assert not [name for name in public_names if f"{package}.{name}" not in names]
 
 
-def test_every_model_of_settings_has_its_place_in_the_api():
+def test_every_settings_model_is_in_the_api_docs():
     there = [resolve(name) for name in entries("rl_agent")]
     shared = {name: getattr(config, name) for name in config.__all__}
     models = {name: it for name, it in shared.items() if inspect.isclass(it)}
@@ -75,7 +75,7 @@ def test_every_model_of_settings_has_its_place_in_the_api():
     assert not [name for name, it in models.items() if it not in there]
 
 
-def test_every_registered_task_has_its_place_in_the_api():
+def test_every_registered_task_is_in_the_api_docs():
     names = set(entries("cases"))
     ours = [spec for name, spec in gymnasium.registry.items() if name.startswith("flowsim/")]
     made_by = [str(by) for spec in ours for by in (spec.entry_point, spec.vector_entry_point) if by]
@@ -88,7 +88,7 @@ def test_every_registered_task_has_its_place_in_the_api():
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_the_api_takes_and_gives_is_in_the_api(package):
+def test_types_in_api_signatures_are_in_the_api_docs(package):
     there, missing = set(map(id, shown(package))), set()
     for function in (function for it in shown(package) for function in functions(it)):
         try:

@@ -1,4 +1,4 @@
-"""No test looks at the clock in a way that a machine that is slow, busy or stopped for a while makes fail."""
+"""No test depends on the clock in a way that fails on a slow, busy or temporarily stopped machine."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ HERE = Path(__file__).parent
 GUARD = 60.0
 """Seconds: a shorter limit is no guard against a hang, but a bet on the machine."""
 CLOCKS = {"monotonic", "perf_counter", "time"}
-# the first makes processes die inside the functions that it replaces, the second stands in for a graph of a device
+# the first kills processes inside the functions that it replaces, the second is a stand-in for a CUDA graph
 WRITES_BY_TRADE = {
     "coupling/faults.py",
     "coupling/test_named_algorithms.py",
@@ -51,7 +51,7 @@ def bets(tree):
 
 
 def reads_a_rate(test):
-    """Whether what is compared was counted meanwhile: the more time passes, the more there may be."""
+    """Whether a count is compared with a bound that grows with the elapsed time."""
     return any(isinstance(part, ast.Div) for part in ast.walk(test))
 
 
@@ -85,7 +85,7 @@ def is_private_setting(call):
 
 
 @pytest.mark.parametrize("find", [bets, private_writes])
-def test_no_test_bets_on_the_machine_or_writes_what_is_private(find):
+def test_no_test_has_short_time_limits_or_sets_private_fields(find):
     found = [
         f"{name}:{line}"
         for path in sorted(HERE.rglob("*.py"))
@@ -106,5 +106,5 @@ def test_no_test_bets_on_the_machine_or_writes_what_is_private(find):
         (private_writes, "monkeypatch.setattr(bank._Progress, 'interval', 0.0)"),
     ],
 )
-def test_the_search_finds_what_it_looks_for(find, line):
+def test_checks_find_each_kind_of_violation(find, line):
     assert list(find(ast.parse(line))) == [1]

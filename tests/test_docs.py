@@ -1,4 +1,4 @@
-"""The blocks of code in the README and in docs do what they say, page by page, each page in a folder of its own.
+"""The code blocks of the README and docs run as documented, page by page, each page in its own folder.
 
 Blocks of Python and of bash run in their order, those of Python in one process. What stands around them says more:
 
@@ -110,7 +110,7 @@ def steps(page: Path) -> list[Block]:
 
 
 def program(page: Path) -> str:
-    """Write all that runs of a page as one program; what bash does is called from it."""
+    """Write all blocks of a page that run as one program, which calls the bash blocks."""
     parts = []
     for block in steps(page):
         call = f"__import__('subprocess').run(['bash', '-euo', 'pipefail', '-c', {block.code!r}], check=True)\n"
@@ -118,8 +118,8 @@ def program(page: Path) -> str:
     return "\n".join(parts)
 
 
-def test_rates_of_the_learners_are_those_of_the_bench():
-    """The last columns of both tables: updates per second, a peer's in brackets."""
+def test_learner_rates_in_docs_match_the_benchmark():
+    """The last columns of both tables: updates per second, those of a peer in brackets."""
     kept = ROOT / "benchmarks" / "results" / "bench" / "learner.json"
     measured = [
         ((row["algorithm"], row["network"], row["sampler"], row["batch"]), row)
@@ -128,7 +128,7 @@ def test_rates_of_the_learners_are_those_of_the_bench():
     first: dict[tuple[str, str], dict[str, Any]] = {}
     for (algorithm, network, *_), row in measured:
         first.setdefault((algorithm, network), row)
-    for shown, *_, mlp, lstm in rows(ROOT / "docs" / "algorithms.md", "## Which there are"):
+    for shown, *_, mlp, lstm in rows(ROOT / "docs" / "algorithms.md", "## Supported algorithms"):
         algorithm = re.search(r"`(\w+)`", shown)[1]
         rate, _, peer = mlp.partition(" ")
         assert rate == f"{first[algorithm, 'mlp']['updates_per_second']:.0f}", algorithm
@@ -148,7 +148,7 @@ def test_rates_of_the_learners_are_those_of_the_bench():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=name)
-def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+def test_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     write_files(page, tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
@@ -181,7 +181,7 @@ def commands(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
-def test_commands_that_are_not_run_could_be(page, tmp_path, monkeypatch):
+def test_commands_that_are_not_run_are_valid(page, tmp_path, monkeypatch):
     write_files(page, tmp_path)
     monkeypatch.chdir(tmp_path)
     for line in commands(page):
@@ -222,12 +222,12 @@ def refuse_nothing(words: list[str]) -> None:
         ("rendr wake", "No such command"),
     ],
 )
-def test_the_check_of_commands_sees_what_is_wrong(line, why):
+def test_command_check_rejects_wrong_commands(line, why):
     with pytest.raises(Exception, match=why):
         refuse_nothing(line.split())
 
 
-def test_the_c_of_the_docs_compiles(c_tools):
+def test_c_code_in_docs_compiles(c_tools):
     (code,) = [
         block.code for block in blocks(ROOT / "docs" / "clients.md") if block.language == "c"
     ]
@@ -266,7 +266,7 @@ end program example
 """
 
 
-def test_the_fortran_of_the_docs_compiles(tmp_path):
+def test_fortran_code_in_docs_compiles(tmp_path):
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran")
     (code,) = [b.code for b in blocks(ROOT / "docs" / "clients.md") if b.language == "fortran"]
@@ -278,7 +278,7 @@ def test_the_fortran_of_the_docs_compiles(tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_blocks_are_closed_and_python_that_is_not_run_is_python(page):
+def test_blocks_are_closed_and_python_that_is_not_run_parses(page):
     fences = [
         line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```")
     ]
@@ -327,7 +327,7 @@ def definitions(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_to_headings_and_definitions_that_are_there(page):
+def test_links_lead_to_existing_headings_and_definitions(page):
     for path, fragment in LINK.findall(page.read_text(encoding="utf-8")):
         target = (page.parent / path) if path else page
         if fragment and target.suffix in (".md", ".py"):
@@ -347,7 +347,7 @@ def rows(page: Path, heading: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", OF_ALGORITHMS, ids=name)
-def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
+def test_algorithm_settings_in_docs_match_the_code(page):
     kind = algorithms()[page.stem]
     config, table = kind(defaults="paper"), rows(page, "## Settings")
     own = set(vars(kind)["__annotations__"]) & set(kind.model_fields) - {"algorithm"}
@@ -359,7 +359,7 @@ def test_the_settings_of_an_algorithm_are_those_of_the_code(page):
 
 
 @pytest.mark.parametrize("page", OF_ALGORITHMS, ids=name)
-def test_the_results_of_an_algorithm_are_those_of_the_page_that_is_made_from_them(page):
+def test_algorithm_results_in_docs_match_the_generated_page(page):
     if "\n## Results\n\nNot run yet" in page.read_text(encoding="utf-8"):
         return
     for _, method, _, steps, training, value, source in rows(page, "## Results"):
@@ -388,7 +388,7 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_site_needs_nothing_from_elsewhere(site):
+def test_site_loads_no_external_resources(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(PAGES) - 2
     for page in pages:
@@ -410,7 +410,7 @@ SHRUNK = """
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-def test_on_a_phone_nothing_of_a_page_is_cut_or_too_small_to_read(site, tmp_path):
+def test_pages_are_readable_on_a_phone(site, tmp_path):
     with browser(tmp_path) as chromium:
         for page in sorted(site.rglob("*.html")):
             if "source" in page.relative_to(site).parts:
@@ -422,7 +422,7 @@ def test_on_a_phone_nothing_of_a_page_is_cut_or_too_small_to_read(site, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-def test_in_the_dark_plots_do_not_glare_and_can_be_read(site, tmp_path):
+def test_plots_are_readable_in_dark_mode(site, tmp_path):
     with browser(tmp_path) as chromium:
         for name in ("figure6.html", "learning.html", "validation.html", "agents.html"):
             for width in (PHONE, DESKTOP):
@@ -436,7 +436,7 @@ def test_in_the_dark_plots_do_not_glare_and_can_be_read(site, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_notebooks_run_from_top_to_bottom(tmp_path):
+def test_notebooks_run_from_top_to_bottom(tmp_path):
     nbformat = pytest.importorskip(
         "nbformat", reason="notebooks run where the extra docs is installed"
     )

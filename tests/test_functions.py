@@ -13,7 +13,7 @@ ELSEWHERE = ("tests/", "docs/")
 
 
 def too_much(source: str) -> list[str]:
-    """Return the functions of a source that are too long or take too much, and say nothing of it."""
+    """Return the functions that are too long or have too many arguments, without a comment that says why."""
     lines = source.splitlines()
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -31,7 +31,7 @@ def too_much(source: str) -> list[str]:
     return found
 
 
-def test_long_functions_say_why() -> None:
+def test_long_functions_have_a_comment_with_the_reason() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -47,7 +47,7 @@ def test_long_functions_say_why() -> None:
     assert not found, "\n".join(found)
 
 
-def test_what_is_too_much_is_noticed() -> None:
+def test_check_finds_long_functions_and_many_arguments() -> None:
     nine = "def f(" + ", ".join("abcdefghi") + "):\n    pass\n"
     long = "@once\ndef f():\n" + "    x = 1\n" * 60
     assert too_much(nine) == ["f has 2 lines and 9 arguments"]

@@ -1,4 +1,4 @@
-"""What is installed with what: the solver alone needs no learner, and the wheel holds what is no Python."""
+"""Installation: the solver works without the learners, and the wheel contains the data files."""
 
 import ast
 import re
@@ -40,7 +40,7 @@ def python(code, folder):
 
 
 @pytest.mark.slow
-def test_the_solver_and_its_commands_work_alone(tmp_path):
+def test_solver_and_its_commands_work_without_extras(tmp_path):
     (tmp_path / "case.yaml").write_text(CASE)
     words = ["simulate", "case.yaml", "--time", "0.05", "-o", "flow", "--frames", "2"]
     done = python(WITHOUT + SOLVE + COMMAND.format(words=words), tmp_path)
@@ -51,7 +51,7 @@ def test_the_solver_and_its_commands_work_alone(tmp_path):
 @pytest.mark.parametrize(
     "words", [["validate", "--case", "nothing"], ["presets"], ["bench", "--help"]]
 )
-def test_what_the_solver_alone_has(tmp_path, words):
+def test_commands_that_work_without_extras(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert "extra" not in done.stderr
     assert "Traceback" not in done.stderr
@@ -61,15 +61,15 @@ def test_what_the_solver_alone_has(tmp_path, words):
 @pytest.mark.parametrize(
     "words", [["train", "classic/cartpole"], ["simulate", "d_cylinder_wake/quick"]]
 )
-def test_what_needs_an_extra_names_it(tmp_path, words):
+def test_commands_that_need_an_extra_name_it(tmp_path, words):
     done = python(WITHOUT + COMMAND.format(words=words), tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("this needs ") == 1
-    assert "comes with the extra rl: pip install 'flowsim-rl[rl]'" in done.stderr
+    assert "which the extra rl installs: pip install 'flowsim-rl[rl]'" in done.stderr
 
 
-def test_python_m_flowsim_is_the_command(tmp_path):
-    """With the words and exit codes of the command, and its sentence where the learners' extra is missing."""
+def test_python_m_flowsim_equals_the_command(tmp_path):
+    """With the same messages and exit codes, also if the learners' extra is missing."""
 
     def module(*words):
         command = [sys.executable, "-m", "flowsim", *words]
@@ -85,11 +85,11 @@ def test_python_m_flowsim_is_the_command(tmp_path):
     assert refused.stderr == "flowsim: no such command 'trian': did you mean 'train'?\n"
     solver_only = python(WITHOUT + MODULE.format(words=["train", "classic/cartpole"]), tmp_path)
     assert solver_only.returncode == 2
-    assert "comes with the extra rl: pip install 'flowsim-rl[rl]'" in solver_only.stderr
+    assert "which the extra rl installs: pip install 'flowsim-rl[rl]'" in solver_only.stderr
     assert "Traceback" not in solver_only.stderr
 
 
-def test_a_copy_that_was_never_installed_has_no_version(monkeypatch, capsys):
+def test_uninstalled_copy_has_no_version(monkeypatch, capsys):
     def missing(name):
         raise metadata.PackageNotFoundError(name)
 
@@ -101,15 +101,15 @@ def test_a_copy_that_was_never_installed_has_no_version(monkeypatch, capsys):
     assert capsys.readouterr().out == "flowsim (not installed, so without a version)\n"
 
 
-def test_a_missing_cupy_names_the_extras_of_both_cudas():
+def test_missing_cupy_message_names_both_cuda_extras():
     sentence = describe_missing(ModuleNotFoundError("No module named 'cupy'", name="cupy"))
     assert sentence.endswith(
         "cuda12 or cuda13: pip install 'flowsim-rl[cuda12]' or pip install 'flowsim-rl[cuda13]'"
     )
 
 
-def test_the_solver_alone_imports_nothing_that_an_extra_brings():
-    """What flowsim imports anywhere is in the list of what it installs."""
+def test_solver_imports_only_its_own_dependencies():
+    """Everything that flowsim imports is in its list of dependencies."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     installed = {
         re.split(r"[>=<\[]", name)[0].lower().replace("-", "_") for name in project["dependencies"]
@@ -139,7 +139,7 @@ def test_the_solver_alone_imports_nothing_that_an_extra_brings():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build a wheel of this tree, with the setuptools that is here."""
+    """Build a wheel of this tree with the installed setuptools."""
     folder = tmp_path_factory.mktemp("wheel")
     code = (
         "import os, shutil, sys\n"
@@ -161,7 +161,7 @@ def wheel(tmp_path_factory):
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
+def test_wheel_contains_presets_c_sources_and_the_protocol(wheel):
     names = set(wheel.namelist())
     assert {"coupling/pages/report.html", "coupling/pages/watch.html"} <= names
     templates = {
@@ -184,7 +184,7 @@ def test_the_wheel_holds_presets_c_sources_and_the_protocol(wheel):
     assert presets | sources | {"coupling/wire/PROTOCOL.md", "flowsim/py.typed"} <= names
 
 
-def test_the_wheel_asks_for_the_learners_libraries_with_the_extra_only(wheel):
+def test_wheel_requires_learner_libraries_only_with_the_extra(wheel):
     name = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
     lines = [
         line

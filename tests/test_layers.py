@@ -1,6 +1,6 @@
-"""Imports only run downwards: coupling -> cases -> flowsim, coupling -> rl_agent (the four layers), and its rooms.
+"""Imports only run downwards: among the layers (coupling -> cases -> flowsim, coupling -> rl_agent) and in coupling.
 
-Also: no circles among modules, and at most a dozen entries at the root of a package.
+Also: no circular imports, and at most a dozen entries at the root of a package.
 """
 
 import ast
@@ -40,7 +40,7 @@ def test_imports_run_downwards(package: str) -> None:
         assert not upwards, f"{file.relative_to(ROOT)} imports {', '.join(sorted(upwards))}"
 
 
-def test_analytic_gradients_have_no_torch_and_a_loss_beside_them() -> None:
+def test_analytic_gradients_import_no_torch_and_have_a_loss_module() -> None:
     files = sorted((ROOT / "rl_agent" / "algorithms").glob("*/gradient.py"))
     assert len(files) > 4
     for file in files:
@@ -49,7 +49,7 @@ def test_analytic_gradients_have_no_torch_and_a_loss_beside_them() -> None:
 
 
 def brings_torch(file: Path) -> bool:
-    """Whether a file imports torch, or what stands for it until it is used."""
+    """Whether a file imports torch, directly or lazily."""
     nodes = [
         node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)
     ]
@@ -58,23 +58,23 @@ def brings_torch(file: Path) -> bool:
     )
 
 
-def test_the_check_sees_an_upward_import(tmp_path: Path) -> None:
+def test_check_finds_an_upward_import(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text("def f():\n    from torch.nn import Module\n    return Module\n")
     assert imported(file) & FORBIDDEN["flowsim"] == {"torch"}
 
 
-ROOMS = [
+SUBPACKAGES = [
     *("commands", "bench", "pages", "film", "simulation", "run"),
     *("evaluation", "launch", "service", "worker", "settings", "wire"),
 ]
-"""Rooms of coupling, each of which may import those after it."""
-FOR_ALL = {"errors", "files", "meanwhile", "modules", "origin", "signals"}
-"""Modules of coupling that every room may import."""
+"""Subpackages of coupling, each of which may import those after it."""
+SHARED = {"errors", "files", "meanwhile", "modules", "origin", "signals"}
+"""Modules of coupling that every subpackage may import."""
 
 
-def rooms_of(file: Path) -> set[str]:
-    """Rooms, or modules for all, that a file of coupling imports, wherever in the file it does."""
+def subpackages_of(file: Path) -> set[str]:
+    """Subpackages and shared modules of coupling that a file imports, anywhere in the file."""
     names = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "coupling":
@@ -90,20 +90,22 @@ def rooms_of(file: Path) -> set[str]:
     return names
 
 
-def test_every_module_of_coupling_is_in_a_room_and_none_imports_one_above_it() -> None:
+def test_coupling_subpackages_import_only_downwards() -> None:
     coupling = ROOT / "coupling"
-    assert {folder.name for folder in coupling.iterdir() if list(folder.glob("*.py"))} == set(ROOMS)
-    assert {file.stem for file in coupling.glob("*.py")} == FOR_ALL | {"__init__"}
-    for floor, room in enumerate(ROOMS):
-        for file in (coupling / room).glob("*.py"):
-            upwards = rooms_of(file) - FOR_ALL - set(ROOMS[floor:])
+    assert {folder.name for folder in coupling.iterdir() if list(folder.glob("*.py"))} == set(
+        SUBPACKAGES
+    )
+    assert {file.stem for file in coupling.glob("*.py")} == SHARED | {"__init__"}
+    for level, name in enumerate(SUBPACKAGES):
+        for file in (coupling / name).glob("*.py"):
+            upwards = subpackages_of(file) - SHARED - set(SUBPACKAGES[level:])
             assert not upwards, f"{file.relative_to(ROOT)} imports {', '.join(sorted(upwards))}"
-    for name in FOR_ALL:
-        assert rooms_of(coupling / f"{name}.py") <= FOR_ALL
+    for name in SHARED:
+        assert subpackages_of(coupling / f"{name}.py") <= SHARED
 
 
 AT_MOST = 12
-"""Rooms and modules at the root of a package, without ``__init__`` and ``__main__``."""
+"""Subpackages and modules at the root of a package, without ``__init__`` and ``__main__``."""
 
 
 @pytest.mark.parametrize("package", ["flowsim", "rl_agent"])
@@ -116,13 +118,13 @@ def test_a_package_has_at_most_a_dozen_entries(package: str) -> None:
     assert len(entries - {"__init__", "__main__"}) <= AT_MOST, sorted(entries)
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_circular_imports() -> None:
     graph = imports_of_modules(ROOT)
     assert len(graph) > 200
     assert circle_in(graph) is None, " -> ".join(circle_in(graph) or [])
 
 
-def test_a_circle_through_a_function_is_found_and_types_are_none(tmp_path: Path) -> None:
+def test_circle_check_sees_function_imports_and_ignores_type_checking(tmp_path: Path) -> None:
     folder = tmp_path / "flowsim"
     folder.mkdir()
     (folder / "__init__.py").write_text("from flowsim.a import A\n")
@@ -137,7 +139,7 @@ def test_a_circle_through_a_function_is_found_and_types_are_none(tmp_path: Path)
 
 
 def circle_in(graph: dict[str, set[str]]) -> list[str] | None:
-    """The modules of a circle, if there is one."""
+    """The modules of an import cycle, or None."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

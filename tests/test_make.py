@@ -1,4 +1,4 @@
-"""`make test` is red when any part of it is, and says which in its last line; the tools are stand-ins."""
+"""`make test` fails if any part fails, and its last line names the part; the tools are stand-ins."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def make(folder, red, *words):
     return done, [line for line in done.stdout.splitlines() if line]
 
 
-def test_green_ends_with_the_counts_of_the_tests_and_a_line_for_the_rest(tmp_path):
+def test_success_prints_test_counts_and_a_summary_line(tmp_path):
     done, lines = make(tmp_path, "nothing", "test")
     assert done.returncode == 0
     assert lines == [
@@ -65,7 +65,7 @@ def test_green_ends_with_the_counts_of_the_tests_and_a_line_for_the_rest(tmp_pat
         ("*not\\ cluster*", "the tests ended with 1"),
     ],
 )
-def test_what_fails_is_named_in_the_last_line(tmp_path, red, says):
+def test_last_line_names_the_failure(tmp_path, red, says):
     done, lines = make(tmp_path, red, "test")
     assert done.returncode != 0
     assert "told to fail" in lines
@@ -73,7 +73,7 @@ def test_what_fails_is_named_in_the_last_line(tmp_path, red, says):
     assert says in lines[-1]
 
 
-def test_all_that_fails_is_named(tmp_path):
+def test_every_failure_is_named(tmp_path):
     done, lines = make(tmp_path, "*mypy*|*not\\ cluster*", "test")
     assert done.returncode != 0
     assert [line.partition(": see")[0] for line in lines[-2:]] == [
@@ -82,7 +82,7 @@ def test_all_that_fails_is_named(tmp_path):
     ]
 
 
-def test_a_dry_run_runs_nothing(tmp_path):
+def test_dry_run_runs_nothing(tmp_path):
     done, _ = make(tmp_path, "nothing", "-n", "test")
     assert done.returncode == 0
     assert not (tmp_path / "calls").exists()

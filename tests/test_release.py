@@ -1,4 +1,4 @@
-"""A version is that of a tag, also where there is no tag or no git, and what a release needs is there."""
+"""Version and metadata of a release, also without tags or without git."""
 
 import ast
 import json
@@ -40,7 +40,7 @@ def version(folder):
     return done.stdout.strip()
 
 
-def test_the_version_is_that_of_the_tag(tmp_path):
+def test_version_is_that_of_the_tag(tmp_path):
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     assert version(tmp_path) == "0.1.0", "a copy without git"
     git(tmp_path, "init")
@@ -53,7 +53,7 @@ def test_the_version_is_that_of_the_tag(tmp_path):
     assert re.match(r"1\.4\.1\.dev1\+g", version(tmp_path))
 
 
-def test_the_citation_names_the_papers_of_all_learners():
+def test_citation_names_the_papers_of_all_learners():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation.keys() >= {"cff-version", "message", "title", "authors"}
     assert citation["license"] == PROJECT["project"]["license"]
@@ -80,7 +80,7 @@ def papers_of(file):
     return {(name, int(year)) for name, year in PAPER.findall(" ".join(said.split()))}
 
 
-def test_the_citation_has_every_paper_that_a_module_refers_to():
+def test_citation_has_every_paper_named_in_a_module():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
     there = {(paper["authors"][0]["family-names"].split()[-1], paper["year"]) for paper in cited}
     files = [file for package in ("flowsim", "rl_agent") for file in (ROOT / package).rglob("*.py")]
@@ -92,7 +92,7 @@ def test_the_citation_has_every_paper_that_a_module_refers_to():
     ]
 
 
-def test_what_describes_the_project_to_machines_agrees():
+def test_metadata_files_agree():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     codemeta = json.loads((ROOT / "codemeta.json").read_text(encoding="utf-8"))
     assert codemeta["identifier"] == PROJECT["project"]["name"] == DISTRIBUTION
@@ -108,8 +108,8 @@ def test_what_describes_the_project_to_machines_agrees():
     assert " ".join(codemeta["description"].split()) == " ".join(citation["abstract"].split())
 
 
-def test_nothing_tells_people_to_install_the_other_flowsim():
-    """Neither `pip install flowsim` nor an extra of it, in whatever people read or are told."""
+def test_no_text_says_to_install_the_other_flowsim():
+    """Neither `pip install flowsim` nor one of its extras occurs in docs, code or messages."""
     other = re.compile(r"pip3? install [^`\n]*\bflowsim(?![-\w/.])|\bflowsim\[[a-z]")
     assert other.search("pip install 'flowsim[rl]'")
     assert other.search("pip install -q flowsim")
@@ -136,7 +136,7 @@ def test_the_changelog_has_every_tag():
         assert re.search(rf"^## {re.escape(tag.removeprefix('v'))}\b", changelog, re.M), tag
 
 
-def test_every_extra_that_the_readme_names_is_there():
+def test_every_extra_named_in_the_readme_exists():
     extras = PROJECT["project"]["optional-dependencies"]
     for names in re.findall(
         r"flowsim-rl\[([a-z0-9,]+)\]", (ROOT / "README.md").read_text(encoding="utf-8")

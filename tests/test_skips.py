@@ -1,4 +1,4 @@
-"""What `make test` says at its end of tests that were skipped."""
+"""The summary of skipped tests at the end of `make test`."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ def test_that_passes(): pass
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one process", "two workers"])
-def test_the_last_lines_say_what_was_skipped_and_how_to_have_it(tmp_path, workers):
+def test_last_lines_say_what_was_skipped_and_how_to_enable_it(tmp_path, workers):
     shutil.copy(HERE / "conftest.py", tmp_path)
     (tmp_path / "test_tiny.py").write_text(CONTENT)
     command = [

@@ -63,7 +63,7 @@ PATTERN = re.compile(r"\b(" + "|".join(map(re.escape, RETIRED)) + r")\b")
 
 
 def pages() -> list[Path]:
-    """Collect code, pages and settings; results and the changelog say what was."""
+    """Collect code, pages and settings, except for results and the changelog, which record the past."""
     listed = subprocess.run(
         ["git", "ls-files", "*.py", "*.md", "*.yaml", "*.html"],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -92,7 +92,7 @@ def test_retired_words_are_gone() -> None:
     assert not found, "\n".join(found)
 
 
-def test_words_for_what_is_sampled_and_stored_are_those_of_the_field() -> None:
+def test_rl_agent_uses_the_fields_words_for_sampling_and_storage() -> None:
     pattern = re.compile(r"""(?<!")\b(""" + "|".join(IN_LEARNERS) + r""")\b(?!")""")
     found = [
         f"{page.relative_to(ROOT)}:{number}: {match[0]!r}: say {IN_LEARNERS[match[0]]!r}"
@@ -106,6 +106,6 @@ def test_words_for_what_is_sampled_and_stored_are_those_of_the_field() -> None:
     assert not pattern.search('"draws": redrawn')
 
 
-def test_every_retired_word_would_be_found() -> None:
+def test_pattern_finds_every_retired_word() -> None:
     assert all(PATTERN.search(f"it is {word}, so") for word in RETIRED)
     assert not PATTERN.search("the latest nearnesses")

@@ -1,4 +1,4 @@
-"""Evidence is of one clean commit, resumes, and every page names only results that are there."""
+"""Evidence is of one clean commit and can be resumed, and pages name only results that exist."""
 
 import importlib
 import json
@@ -32,7 +32,7 @@ def evidence():
 
 @pytest.fixture
 def repository(tmp_path):
-    """A checkout with one commit, which ignores what is written on the way."""
+    """A checkout with one commit, which ignores intermediate files."""
     folder = tmp_path / "repository"
     (folder / "benchmarks" / "results").mkdir(parents=True)
     (folder / "docs").mkdir()
@@ -74,7 +74,7 @@ def test_a_changed_tree_is_refused(evidence, repository):
         gather(evidence, repository, [part(evidence, "one")])
 
 
-def test_what_is_done_stays_done_and_a_failure_is_tried_again(evidence, repository):
+def test_finished_parts_are_kept_and_failures_are_retried(evidence, repository):
     parts = [
         part(evidence, "one"),
         part(evidence, "two", "import sys; sys.exit(1)"),
@@ -91,7 +91,7 @@ def test_a_part_that_changes_the_tree_does_not_count(evidence, repository):
     assert gather(evidence, repository, [part(evidence, "one")])[1] == ["one"]
 
 
-def test_results_name_their_commit_and_are_made_anew_for_other_code_alone(evidence, repository):
+def test_results_name_their_commit_and_are_repeated_only_for_other_code(evidence, repository):
     parts = [part(evidence, "one"), part(evidence, "two")]
     first = git(repository, "rev-parse", "HEAD").strip()
     gather(evidence, repository, parts)
@@ -111,13 +111,13 @@ def test_results_name_their_commit_and_are_made_anew_for_other_code_alone(eviden
     assert f"`{second[:12]}`" in text
 
 
-def test_the_page_is_that_of_the_results(evidence):
+def test_page_matches_the_results(evidence):
     assert (ROOT / evidence.PAGE).read_text() == evidence.page(ROOT), (
         "python benchmarks/evidence.py --page"
     )
 
 
-def test_what_the_parts_keep_is_what_lies_in_the_results(evidence):
+def test_recorded_result_files_exist(evidence):
     record = json.loads((ROOT / evidence.RECORD).read_text())
     missing = [
         target
@@ -133,7 +133,7 @@ def result(name: str) -> Any:
 
 
 def chaos_sentences() -> dict[str, list[str]]:
-    """What the pages have to say of the last campaign: all of its events and of what became of the steps."""
+    """The sentences that the pages must contain about the last campaign: its events, and what became of the steps."""
     report = result("coupling/chaos.json")
     done, audit = Counter(report["done"]), Counter(report["audit"])
     kills = sum(done[f"kills of {victim}"] for victim in ("workers", "the learner", "everything"))
@@ -145,20 +145,20 @@ def chaos_sentences() -> dict[str, list[str]]:
     assert not any(audit[what] for what in ("lost", "doubled", "wrong"))
     told = [
         f"{kills} kills, {done['cuts']} cut connections and some {round(messages, -1):,} dropped, "
-        f"doubled or delayed messages came upon {returned:,} steps",
+        f"doubled or delayed messages disturbed the recording of {returned:,} steps",
         f"{gone} died with their processes: {audit['in_window']} ",
         f"{audit['without_outbox']} in workers without one",
     ]
     short = (
-        f"in {kills} kills and {done['cuts']} cut connections {held:,} of {returned:,} steps were recorded, "
-        f"each exactly once; {gone} died"
+        f"in {kills} kills and {done['cuts']} cut connections, {held:,} of {returned:,} steps were recorded, "
+        f"each exactly once; {gone} died with their process before"
     )
     pages = ("docs/commands.md", "docs/service.md")
     return dict.fromkeys(pages, told) | {page: [short] for page in ("README.md", "docs/results.md")}
 
 
 def fuzz_sentences() -> dict[str, list[str]]:
-    """What the page has to say of the last frames that nobody should send."""
+    """The sentences that the page must contain about the last run of hostile frames."""
     report = result("coupling/fuzz.json")
     servers = report["server"], report["server_of_several_agents"]
     assert not any(server["rows_of_no_valid_frame"] for server in servers)
@@ -175,7 +175,7 @@ def fuzz_sentences() -> dict[str, list[str]]:
     return {"docs/security.md": told}
 
 
-def test_the_table_of_floods_is_that_of_the_results():
+def test_table_of_floods_matches_the_results():
     before, now = (result(f"coupling/{name}.json") for name in ("flood_before", "flood"))
     page = (ROOT / "docs" / "security.md").read_text()
     kinds = {
@@ -207,7 +207,7 @@ def test_the_table_of_floods_is_that_of_the_results():
 @pytest.mark.parametrize(
     ("part", "sentences"), [("chaos", chaos_sentences), ("fuzz_protocol", fuzz_sentences)]
 )
-def test_numbers_that_are_copied_by_hand_are_those_of_the_results(evidence, part, sentences):
+def test_numbers_copied_by_hand_match_the_results(evidence, part, sentences):
     (shown,) = [each.shown for each in evidence.PARTS if each.name == part]
     for page, expected in sentences().items():
         assert page in shown.split("; ")
@@ -215,13 +215,13 @@ def test_numbers_that_are_copied_by_hand_are_those_of_the_results(evidence, part
         assert [sentence for sentence in expected if sentence not in text] == [], page
 
 
-def test_the_page_says_where_a_part_is_shown_today(evidence):
+def test_page_says_where_each_part_is_shown(evidence):
     page = (ROOT / evidence.PAGE).read_text()
     assert [part.name for part in evidence.PARTS if f"| {part.shown} |" not in page] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_pages_name_only_files_that_are_there(path):
+def test_pages_name_only_files_that_exist(path):
     text = path.read_text()
     linked = {
         target for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) if "://" not in target

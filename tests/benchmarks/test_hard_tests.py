@@ -51,7 +51,7 @@ def hard(command, tmp_path):
     return run
 
 
-def test_runs_are_kept_and_not_done_again(hard, tmp_path):
+def test_runs_are_kept_and_not_repeated(hard, tmp_path):
     done, kept = hard(GREEN, "--runs", "1,0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert kept["busy-1"]["green"]
@@ -68,13 +68,13 @@ def test_runs_are_kept_and_not_done_again(hard, tmp_path):
     assert "1 failed, 1 passed" in kept["stopped-1"]["last_lines"][-1]
 
 
-def test_what_a_run_has_started_is_stopped_and_goes_on(hard):
+def test_processes_of_a_run_are_stopped_and_continued(hard):
     done, kept = hard(STOPPED, "--runs", "0,1", "--stop-every", "0.1", "--stop-for", "0.1")
     assert done.returncode == 0, kept
     assert kept["stopped-1"]["stops"] > 0
 
 
-def test_a_run_that_hangs_is_red(hard):
+def test_hanging_run_is_not_green(hard):
     done, kept = hard(HANGS, "--runs", "1,0", "--limit", "3")
     assert done.returncode == 1
     assert not kept["busy-1"]["green"]
@@ -82,7 +82,7 @@ def test_a_run_that_hangs_is_red(hard):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_nothing_that_it_has_started_outlives_it(command, number):
+def test_no_child_process_outlives_the_script(command, number):
     with subprocess.Popen(
         command(HANGS, "--runs", "1,0"), cwd=ROOT, stderr=subprocess.PIPE, text=True,
         preexec_fn=ignore_interrupts,

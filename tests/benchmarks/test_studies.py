@@ -1,4 +1,4 @@
-"""Kept results of a study: rows come back as they went in, and none is changed on the way."""
+"""Kept results of a study: rows are read back as they were written, and none is changed."""
 
 import importlib
 import json
@@ -33,7 +33,7 @@ def test_rows_come_back_in_the_order_of_their_names(studies, tmp_path):
     assert studies.pack(file, [other]) == 1
     assert studies.pack(file, [ROW]) == 1
     first, second = studies.read(file)
-    assert second == other, "what it does not have is no key"
+    assert second == other, "missing values are not keys"
     np.testing.assert_array_equal(first.pop("place"), ROW["place"])
     assert first == {key: value for key, value in ROW.items() if key != "place"}
 

@@ -16,10 +16,10 @@ TINY = {"cells_per_diameter": 8}
 
 @pytest.fixture(scope="session", autouse=True)
 def wake_cache(tmp_path_factory):
-    """Short banks in a folder of this session's own."""
+    """Build short banks in a cache folder of this test session."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
-        # what is compiled stays where it is: a process with an empty folder would compile everything again
+        # compiled code stays in its usual cache: a process with an empty folder would compile everything again
         patch.setenv("NUMBA_CACHE_DIR", str(object_code.CACHE_FOLDER.parents[1]))
         patch.setenv("FLOWSIM_CACHE", str(folder))
         patch.setattr(wake, "DEVELOPMENT", replace(wake.DEVELOPMENT, time=8.0, snapshots=4))
@@ -38,7 +38,7 @@ def make():
 
 @pytest.fixture
 def make_vec():
-    """Make a batch of tiny environments that start again within the step, unless told otherwise."""
+    """Make a batch of tiny environments, by default with autoreset in the same step."""
 
     def _make(env_id=IDS[0], num_envs=3, **options):
         options = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP} | options

@@ -1,4 +1,4 @@
-"""What every flow task has to do to the bit: a batch equals single environments, and a saved one goes on alike."""
+"""Checks for every flow task: a batch equals single environments, and a restored one continues, bit for bit."""
 
 import gymnasium
 import numpy as np
@@ -6,7 +6,7 @@ from gymnasium.vector import AutoresetMode
 
 
 def check_batch(task, options, actions):
-    """Play random actions in a batch of two and in single ones, over the end of an episode; return the batch."""
+    """Compare a batch of two with single environments beyond the end of an episode; return the batch."""
     batch = gymnasium.make_vec(task, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options)
     singles = [gymnasium.make(task, **options).unwrapped for _ in range(2)]
     seen, _ = batch.reset(seed=[4, 2**31])
@@ -29,7 +29,7 @@ def check_batch(task, options, actions):
 
 
 def check_saved(env, other, actions):
-    """Save an environment after three actions, and compare how it and the restored one go on."""
+    """Save an environment after three actions, restore it, and compare the next steps of both."""
     env.reset(seed=5)
     for _ in range(3):
         env.step(np.array([0.4], np.float32))

@@ -1,4 +1,4 @@
-"""Atari and MinAtar as tasks; without the extras what needs them is skipped, and the refusals are not."""
+"""Atari and MinAtar tasks; tests of the games are skipped without the extras, tests of the error messages are not."""
 
 import gymnasium as gym
 import numpy as np
@@ -13,7 +13,7 @@ ATARI, MINATAR = "flowsim/Atari-v0", "flowsim/MinAtar-v0"
 
 @pytest.fixture
 def atari():
-    """What makes a game."""
+    """A function that makes an Atari game; skipped without the extra."""
     pytest.importorskip("ale_py", reason="Atari needs ale-py: pip install 'flowsim-rl[atari]'")
     pytest.importorskip("cv2", reason="Atari needs OpenCV: pip install 'flowsim-rl[atari]'")
     return lambda **options: gym.make(ATARI, **options)
@@ -21,7 +21,7 @@ def atari():
 
 @pytest.fixture
 def minatar():
-    """What makes a small game."""
+    """A function that makes a MinAtar game; skipped without the extra."""
     pytest.importorskip(
         "minatar", reason="MinAtar is not installed: pip install 'flowsim-rl[minatar]'"
     )
@@ -52,7 +52,7 @@ def played(game, actions, seed=0):
         ({"sticky": "often"}, r"sticky = 'often': .*boolean"),
     ],
 )
-def test_a_wrong_option_is_one_sentence(task, options, words):
+def test_invalid_option_is_refused_in_one_sentence(task, options, words):
     with pytest.raises(ConfigError, match=words) as error:
         make_vector(task, options, 1)
     assert "\n" not in str(error.value)
@@ -61,7 +61,7 @@ def test_a_wrong_option_is_one_sentence(task, options, words):
 @pytest.mark.parametrize(
     ("task", "module", "extra"), [(ATARI, "ale_py", "atari"), (MINATAR, "minatar", "minatar")]
 )
-def test_without_the_extra_a_sentence_says_how_to_have_it(monkeypatch, task, module, extra):
+def test_missing_extra_message_says_how_to_install_it(monkeypatch, task, module, extra):
     monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(
         ConfigError, match=rf"it needs {module}: pip install 'flowsim-rl\[{extra}\]'"
@@ -69,7 +69,7 @@ def test_without_the_extra_a_sentence_says_how_to_have_it(monkeypatch, task, mod
         make_vector(task, {}, 1)
 
 
-def test_a_game_that_is_not_there_is_refused(atari, minatar):
+def test_unknown_game_is_refused(atari, minatar):
     with pytest.raises(
         ConfigError, match=r"game = 'mspacman': no such game; did you mean 'ms_pacman'\?"
     ):
@@ -80,8 +80,8 @@ def test_a_game_that_is_not_there_is_refused(atari, minatar):
         make_vector(MINATAR, {"game": "pong"}, 1)
 
 
-def test_a_frame_is_the_greatest_of_the_last_two_of_four_in_grey(atari):
-    """Against the emulator itself: the same ROM, the same actions, frame by frame, and OpenCV's own reduction."""
+def test_frame_is_the_grey_maximum_of_the_last_two_of_four(atari):
+    """Compare with the emulator: the same ROM and actions, frame by frame, resized by OpenCV."""
     import ale_py
     import cv2
     from ale_py.roms import get_rom_path
@@ -105,7 +105,7 @@ def test_a_frame_is_the_greatest_of_the_last_two_of_four_in_grey(atari):
     assert np.abs(np.diff(seen[1:].astype(int), axis=0)).max() > 50
 
 
-def test_actions_stick_only_where_they_are_asked_to(atari):
+def test_sticky_actions_apply_only_if_enabled(atari):
     actions = np.random.default_rng(0).integers(0, 4, 60)
     plain, again, sticky, other = (
         played(atari(game="breakout", sticky=sticky), actions, seed)
@@ -116,7 +116,7 @@ def test_actions_stick_only_where_they_are_asked_to(atari):
     assert (plain != sticky).any()
 
 
-def test_a_lost_life_ends_an_episode_where_that_is_asked_for(atari):
+def test_lost_life_ends_an_episode_if_requested(atari):
     ends = {}
     for life_loss in (False, True):
         game = atari(game="breakout", life_loss=life_loss, no_ops=0)
@@ -129,7 +129,7 @@ def test_a_lost_life_ends_an_episode_where_that_is_asked_for(atari):
     assert ends == {False: 0, True: 4}
 
 
-def test_a_learner_sees_flat_pictures_of_a_whole_batch(atari):
+def test_observations_of_a_batch_are_flat_pictures(atari):
     options = {"game": "ms_pacman", "size": 36}
     assert describe_task(ATARI, options).observation_space.shape == (1296,)
     assert atari(**options).action_space.n == 9
@@ -142,7 +142,7 @@ def test_a_learner_sees_flat_pictures_of_a_whole_batch(atari):
     assert np.max(rewards) == 10.0
 
 
-def test_a_small_game_has_a_channel_for_each_kind_of_thing(minatar):
+def test_minatar_has_a_channel_per_object_type(minatar):
     game = minatar(game="breakout")
     seen = played(game, [0] * 9).reshape(-1, 4, 10, 10)
     assert set(np.unique(seen)) == {0, 1}
@@ -153,7 +153,7 @@ def test_a_small_game_has_a_channel_for_each_kind_of_thing(minatar):
     assert game.spec.max_episode_steps == 5000
 
 
-def test_a_small_game_is_drawn_where_there_is_something(minatar):
+def test_minatar_render_shows_the_objects(minatar):
     game = minatar(game="breakout", render_mode="rgb_array")
     seen, _ = game.reset(seed=0)
     picture = game.render()

@@ -30,18 +30,18 @@ def make(**options):
     return gymnasium.make(TASK, **(TINY | options)).unwrapped
 
 
-def test_the_rules_of_gymnasium():
+def test_follows_the_gymnasium_api():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(make())
 
 
-def test_a_batch_equals_single_ones_to_the_bit_noise_included():
+def test_batch_equals_single_environments_including_noise():
     batch = check_batch(TASK, TINY | {"episode_actions": 4}, actions=6)
     assert (batch.unwrapped.task.memory["noise"] != 0.0).all()
 
 
-def test_a_saved_environment_goes_on_with_the_same_noise():
+def test_restored_environment_continues_with_the_same_noise():
     check_saved(make(), make(), actions=5)
 
 
@@ -58,7 +58,7 @@ def test_noise_is_normal_white_and_differs_between_purposes():
     assert all((drawn[0] != other).any() for other in drawn[1:])
 
 
-def test_an_impulse_has_no_divergence_and_is_as_fast_as_it_says():
+def test_impulse_is_divergence_free_and_has_the_given_speed():
     env = make(cells_per_diameter=20, dtype="float64", noise_speed=0.0)
     env.reset(seed=0)
     sim = env.task.simulation
@@ -68,14 +68,14 @@ def test_an_impulse_has_no_divergence_and_is_as_fast_as_it_says():
     x, y = sim.grid.v_faces()
     middle = np.argmin((x - step.NOISE[0]) ** 2 + (y - step.NOISE[1]) ** 2)
     assert (sim.v - v)[0].ravel()[middle] == pytest.approx(0.3, rel=0.05)
-    # hardly anything of it is at the walls of the inlet, at the inflow or over the slot
+    # it nearly vanishes at the walls of the inlet, at the inflow and over the slot
     away = (y <= 1.0) | (y >= 2.0) | (x < 0.1) | (x > 2.0)
     assert np.abs((sim.v - v)[0][away]).max() < 0.3 * 0.05
     below = np.broadcast_to(sim.grid.u_faces()[1] < 1.0, u[0].shape)
     assert np.abs((sim.u - u)[0][below]).max() < 0.3 * 0.1
 
 
-def test_fluid_enters_above_the_step_as_a_parabola_and_leaves_in_the_same_amount():
+def test_inflow_above_the_step_is_a_parabola_and_equals_the_outflow():
     env = make(cells_per_diameter=16, noise_speed=0.0)
     env.reset(seed=0)
     sim = env.task.simulation
@@ -87,7 +87,7 @@ def test_fluid_enters_above_the_step_as_a_parabola_and_leaves_in_the_same_amount
     np.testing.assert_allclose(
         entering, np.where(y > 1.0, 4.0 * (y - 1.0) * (2.0 - y), 0.0), atol=1e-6
     )
-    # all of it passes the slot, the edge and the outlet
+    # the whole flow rate passes the slot, the edge and the outlet
     for x in (2.6, 3.0, 15.0, 27.0):
         assert u[GHOSTS + round(x / h), inside].sum() * h == pytest.approx(
             entering.sum() * h, rel=2e-3
@@ -97,8 +97,8 @@ def test_fluid_enters_above_the_step_as_a_parabola_and_leaves_in_the_same_amount
     assert np.abs(under[y < 0.9]).max() < 0.02
 
 
-def test_without_noise_and_jet_nothing_is_felt_and_nothing_is_paid():
-    # of a flow that has come to rest, which this coarse one is after 10 h/U only nearly
+def test_observation_and_reward_are_zero_without_noise_and_jet():
+    # only nearly: after 10 h/U this coarse flow is not quite steady
     for sensors in ("upstream", "both", "shear"):
         env = make(noise_speed=0.0, sensors=sensors)
         seen, _ = env.reset(seed=1)
@@ -115,7 +115,7 @@ def test_without_noise_and_jet_nothing_is_felt_and_nothing_is_paid():
     assert info["measures"]["flow rate"] == 0.0
 
 
-def test_what_a_jet_does_is_felt_behind_the_edge_and_hardly_upstream():
+def test_jet_is_sensed_behind_the_edge_and_hardly_upstream():
     felt, behind = {}, {}
     for command in (0.0, 1.0):
         env = make(
@@ -127,11 +127,11 @@ def test_what_a_jet_does_is_felt_behind_the_edge_and_hardly_upstream():
         places = np.array([[[step.INLET + x, 1.2] for x in (0.2, 0.5, 0.8)]])
         behind[command] = env.task.simulation.sample_velocity(places)
     upstream = np.abs(felt[1.0] - felt[0.0])
-    assert upstream[:6].max() < upstream[6:].max() < 0.03  # where the pressure reaches
+    assert upstream[:6].max() < upstream[6:].max() < 0.03  # the pressure acts there too
     assert np.abs(behind[1.0] - behind[0.0]).max() > upstream.max()
 
 
-def test_the_jet_has_the_flow_rate_of_its_command_within_an_action():
+def test_jet_reaches_the_commanded_flow_rate_within_an_action():
     env = make(flow_rate=0.01)
     env.reset(seed=1)
     for command in (1.0, -0.5):
@@ -139,7 +139,7 @@ def test_the_jet_has_the_flow_rate_of_its_command_within_an_action():
         assert info["measures"]["flow rate"] == pytest.approx(0.01 * command)
 
 
-def test_the_reward_is_the_energy_by_its_definition_and_the_price_of_the_action():
+def test_reward_is_minus_energy_minus_action_cost():
     env = make(energy_reference=0.02, effort_weight=0.5, energy_length=10.0, noise_speed=0.2)
     env.reset(seed=1)
     sim, n = env.task.simulation, 8
@@ -155,13 +155,13 @@ def test_the_reward_is_the_energy_by_its_definition_and_the_price_of_the_action(
     assert reward == pytest.approx(-energy / 0.02 - 0.5 * 0.16, rel=1e-5)
 
 
-def test_presets_are_of_the_task():
+def test_presets_make_valid_environments():
     for preset in preset_names(step.BackwardStep.folder):
         env = gymnasium.make(TASK, preset=preset, **TINY)
         assert env.reset(seed=0)[0] in env.observation_space
 
 
-def test_a_picture_shows_what_the_noise_changes_and_nothing_of_the_steady_flow():
+def test_picture_shows_only_the_deviation_from_the_steady_flow():
     env = make()
     env.reset(seed=0)
     before, vorticity = env.task.scene(0), env.task.simulation.vorticity(0).copy()

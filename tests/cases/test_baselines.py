@@ -6,7 +6,7 @@ import pytest
 from cases.baselines import PD, PDController, RandomController, ZeroController, baselines
 
 
-def test_who_has_which():
+def test_baselines_available_per_task():
     assert set(baselines("flowsim/DCylinderWake-v0")) == {"zero", "random", "pd"}
     assert set(baselines("cases:flowsim/EllipticalSwimmer-v0")) == {"zero", "random", "pd"}
     assert set(baselines("InvertedPendulum-v5", action_size=1)) == {"zero", "random"}

@@ -6,7 +6,7 @@ import pytest
 from cases import bench
 
 
-def test_a_row_tells_actions_steps_and_where_the_time_goes(monkeypatch) -> None:
+def test_row_reports_actions_steps_and_time_shares(monkeypatch) -> None:
     monkeypatch.setattr(
         bench, "TASKS", {"a wake": ("flowsim/DCylinderWake-v0", {"start": "impulsive"})}
     )

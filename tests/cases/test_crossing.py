@@ -1,4 +1,4 @@
-"""The example of a task of one's own, examples/crossing.py, keeps what docs/own_task.md says of such tasks."""
+"""The example of a custom task, examples/crossing.py, behaves as docs/own_task.md says."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ def crossing(monkeypatch):
     gymnasium.registry.pop("Crossing-v0", None)
 
 
-def test_a_batch_equals_single_environments_to_the_bit():
+def test_batch_equals_single_environments_bit_for_bit():
     actions = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 2, 3)).astype(np.float32)
     batch = gymnasium.make_vec(
         "crossing:Crossing-v0", num_envs=2, vectorization_mode="vector_entry_point"
@@ -35,7 +35,7 @@ def test_a_batch_equals_single_environments_to_the_bit():
             assert rewards[b] == reward
 
 
-def test_who_swims_across_is_paid_for_the_way_less_the_effort():
+def test_reward_is_progress_minus_effort():
     environment = gymnasium.make("crossing:Crossing-v0").unwrapped
     low, _ = environment.reset(seed=1)
     action = np.array([-0.6, 1.0, 0.0], np.float32)

@@ -1,4 +1,4 @@
-"""Tasks of less drag at a price: rules of Gymnasium, starts, power, baselines and what an evaluation reports."""
+"""Drag reduction tasks: Gymnasium API, initial states, power, baselines and evaluation reports."""
 
 import warnings
 from dataclasses import replace
@@ -40,14 +40,14 @@ def _short_development():
 
 
 @pytest.mark.parametrize("env_id", IDS + JETS)
-def test_the_rules_of_gymnasium(env_id):
+def test_follows_the_gymnasium_api(env_id):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gymnasium.make(env_id, **SMALLEST.get(env_id, TINY)).unwrapped)
 
 
 @pytest.mark.parametrize("env_id", IDS + JETS)
-def test_a_batch_equals_single_ones_to_the_bit(env_id):
+def test_batch_equals_single_environments_bit_for_bit(env_id):
     options = SMALLEST.get(env_id, TINY) | {"episode_actions": 3}
     batch = gymnasium.make_vec(
         env_id, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options
@@ -72,7 +72,7 @@ def test_a_batch_equals_single_ones_to_the_bit(env_id):
 
 
 @pytest.mark.parametrize("env_id", IDS + JETS)
-def test_presets_are_of_the_task(env_id):
+def test_presets_make_valid_environments(env_id):
     folder = gymnasium.make(env_id, **SMALLEST.get(env_id, TINY)).unwrapped.task.folder
     for preset in preset_names(folder):
         # the height of the channel fits no coarser grid
@@ -81,8 +81,8 @@ def test_presets_are_of_the_task(env_id):
         assert env.reset(seed=0)[0] in env.observation_space
 
 
-def test_what_episodes_are_for_decides_what_they_start_from():
-    """Ten states each, by the seeds that rl_agent has for training, selection and evaluation."""
+def test_training_validation_and_test_episodes_have_different_initial_states():
+    """Ten states each, chosen by rl_agent's seeds for training, selection and evaluation."""
     names = {
         "training": Purpose.TRAINING,
         "validation": Purpose.SELECTION,
@@ -98,12 +98,12 @@ def test_what_episodes_are_for_decides_what_they_start_from():
 
 
 def test_held_out_episodes_take_the_states_in_turn():
-    """Two states are for tests here, so that every other episode is the same one."""
+    """Only two states are held out for tests here, so every second episode repeats."""
     for purpose in (Purpose.SELECTION, Purpose.EVALUATION):
         with EvaluationPool(IDS[0], TINY, processes=1, purpose=purpose) as pool:
             found = pool.play(baselines(IDS[0], 1)["zero"], 4, 0, lambda over, actions: None)
         assert found.returns[0] == found.returns[2] != found.returns[1] == found.returns[3]
-    # an environment that goes on with its generator draws again
+    # an environment that continues with its generator samples a new state
     developed = Development(time=1.0, snapshots=30, split=True)
     generator = gymnasium.utils.seeding.np_random(2**31 + 7)[0]
     first = 20 + (2**31 + 7) % 10
@@ -111,8 +111,8 @@ def test_held_out_episodes_take_the_states_in_turn():
     assert {developed.draw(generator) for _ in range(300)} == set(range(20, 30))
 
 
-def test_a_purpose_outlives_the_episode_and_a_restart():
-    """Environments that begin again by themselves, or go on from a saved state, keep to their states."""
+def test_purpose_persists_after_the_episode_and_a_restart():
+    """Environments use the states of their purpose after an autoreset and after a restore."""
     env = gymnasium.make(IDS[0], episode_actions=1, **TINY).unwrapped
     drawn = []
     restore = env.task.simulation.restore_states
@@ -134,8 +134,8 @@ def test_a_purpose_outlives_the_episode_and_a_restart():
     assert set(drawn[13:]) == {0, 1}
 
 
-def test_power_is_that_of_every_step():
-    """A reversal within an action has no mean angular velocity, and yet takes power."""
+def test_power_is_integrated_over_every_step():
+    """Reversing the spin within an action needs power although the mean angular velocity is zero."""
     env = gymnasium.make(IDS[0], cells_per_diameter=8, wall_speed=1.0).unwrapped
     simulation, work, times = env.task.simulation, [], []
     before = [0.0]
@@ -183,7 +183,7 @@ def test_branches_are_mirror_images():
     assert tops[0][0] != tops[0][1]
 
 
-def test_jets_blow_and_suck_alike_and_their_power_is_that_of_the_ramp():
+def test_jets_blow_and_suck_equally_and_power_follows_the_ramp():
     env = gymnasium.make(JETS[1], **SMALLEST[JETS[1]]).unwrapped
     simulation, rates = env.task.simulation, []
     env.reset(seed=0)
@@ -206,11 +206,11 @@ def test_jets_blow_and_suck_alike_and_their_power_is_that_of_the_ramp():
 
 
 @pytest.mark.parametrize(("probes", "size"), [(151, 152), (11, 12), (5, 6)])
-def test_probes_of_the_jets_are_as_many_as_they_say_and_in_the_flow(probes, size):
+def test_jet_probe_sets_have_the_stated_number_of_probes_in_the_flow(probes, size):
     env = gymnasium.make(JETS[0], probes=probes, **SMALLEST[JETS[0]]).unwrapped
     assert env.observation_space.shape == (size,)
     places = np.array(jets.PROBES[probes])
-    # three places of the grid are on a ring, too
+    # three points of the grid also lie on a ring
     assert len(places) == probes
     assert len(np.unique(np.round(places, 9), axis=0)) == (148 if probes == 151 else probes)
     assert np.hypot(*places.T).min() >= 0.7 - 1e-9
@@ -241,14 +241,14 @@ def test_baselines_have_the_shape_of_the_action(env_id):
         ("flowsim/OpenCavity-v0", "linear_feedback", {"sensors": "both"}, {"sensors": "mouth"}),
     ],
 )
-def test_a_baseline_plays_only_with_the_sensors_that_it_reads(env_id, name, own, other):
+def test_baselines_are_offered_only_with_the_sensors_they_read(env_id, name, own, other):
     assert name in baselines(env_id)
     assert name in baselines("cases:" + env_id, 1, 0, own)
     assert name not in baselines("cases:" + env_id, 1, 0, other)
     assert set(baselines(env_id)) - set(baselines(env_id, 1, 0, other)) == {name}
 
 
-def test_few_base_pressures_are_those_of_many_that_lie_there():
+def test_few_base_pressures_are_a_subset_of_many():
     few, many = (
         [gymnasium.make(JETS[1], **SMALLEST[JETS[1]], base_pressures=n), n] for n in (4, 64)
     )
@@ -257,17 +257,19 @@ def test_few_base_pressures_are_those_of_many_that_lie_there():
         assert measured.shape == (size + 1,)
     # 13, 26, 39 and 52 of 65 pieces are 1 to 4 of 5
     np.testing.assert_array_equal(few[0].reset(seed=1)[0][:4], many[0].reset(seed=1)[0][12:64:13])
-    with pytest.raises(ValueError, match="base_pressures = 4: sensors = 'wake' has none of these"):
+    with pytest.raises(
+        ValueError, match="base_pressures = 4: sensors = 'wake' has no base pressures"
+    ):
         gymnasium.make(JETS[1], **SMALLEST[JETS[1]], sensors="wake", base_pressures=4)
 
 
-def test_opposition_of_the_jets_reads_the_same_places_in_each_set_of_probes():
+def test_jet_opposition_reads_the_same_points_in_each_probe_set():
     opposition = NAMED["flowsim/CylinderJets-v0"]["opposition"]
     for places in jets.PROBES.values():
         assert (places[opposition.plus], places[opposition.minus]) == ((0.75, 0.5), (0.75, -0.5))
 
 
-def test_a_harmonic_has_its_period_and_feedback_its_delay():
+def test_harmonic_period_and_feedback_delay():
     harmonic = HarmonicController((0.5, -0.25), period=8.0)
     harmonic.reset(1)
     first = np.array([harmonic(np.zeros((1, 2)))[0] for _ in range(8)])
@@ -282,7 +284,7 @@ def test_a_harmonic_has_its_period_and_feedback_its_delay():
     np.testing.assert_allclose(found, [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0], atol=1e-6)
 
 
-def test_an_evaluation_prints_drag_lift_and_power_beside_the_flow_without_control(capsys):
+def test_evaluation_prints_measures_against_the_uncontrolled_flow(capsys):
     options = TINY | {"episode_actions": 4}
     agent = baselines_of(IDS[0], options, 0)["constant_spin"]
     pool = EvaluationPool(IDS[0], options, processes=1)
@@ -305,7 +307,7 @@ def test_an_evaluation_prints_drag_lift_and_power_beside_the_flow_without_contro
 
 
 @pytest.mark.slow
-def test_the_jet_between_the_rear_cylinders_leans_to_the_side_that_the_branch_names(monkeypatch):
+def test_branch_sets_the_side_of_the_jet_between_rear_cylinders(monkeypatch):
     developed = Development(time=150.0, snapshots=3, spacing=0.1, split=True)
     monkeypatch.setattr(pinball, "DEVELOPMENT", developed)
     env = gymnasium.make(IDS[1], cells_per_diameter=8, branch="up").unwrapped

@@ -1,4 +1,4 @@
-"""Tasks of any shape on `FlowTask`: no body that is an agent, one, two; boxes and choices; parts that look back."""
+"""Various tasks built on `FlowTask`: no, one or two agent bodies, continuous and discrete actions, sensor history."""
 
 import dataclasses
 import inspect
@@ -38,7 +38,7 @@ class Options(FlowOptions):
 
 
 class Stirrer(FlowTask[Options]):
-    """No agent has a body: two held disks spin as one agent says, in three steps each at once."""
+    """No agent body: one agent sets the spins of two held disks by one of three choices."""
 
     options_class = Options
     folder = Path(__file__).parent
@@ -63,7 +63,7 @@ class Stirrer(FlowTask[Options]):
 
 
 class Pair(FlowTask[Options]):
-    """Two free ellipses are agents, each of which is to stay where it was; starts are of a developed flow."""
+    """Two free ellipses are agents that have to stay in place; episodes start from a developed flow."""
 
     options_class = Options
     folder = Path(__file__).parent
@@ -137,7 +137,7 @@ BOTH = [(StirrerEnv, StirrerVectorEnv), (PairEnv, PairVectorEnv)]
 
 
 @pytest.mark.parametrize("single", [StirrerEnv, PairEnv])
-def test_the_rules_of_gymnasium(single):
+def test_follows_the_gymnasium_api(single):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*spec.*")
@@ -145,7 +145,7 @@ def test_the_rules_of_gymnasium(single):
 
 
 @pytest.mark.parametrize(("single", "batched"), BOTH)
-def test_a_batch_equals_single_ones_to_the_bit(single, batched):
+def test_batch_equals_single_environments_bit_for_bit(single, batched):
     batch = batched(3, autoreset_mode=AutoresetMode.SAME_STEP)
     singles = [single() for _ in range(3)]
     batch.single_action_space.seed(1)
@@ -168,8 +168,8 @@ def test_a_batch_equals_single_ones_to_the_bit(single, batched):
 
 
 @pytest.mark.parametrize(("single", "batched"), BOTH)
-def test_states_go_on_to_the_bit(single, batched):
-    """The past that sensors look back at included."""
+def test_restored_states_continue_bit_for_bit(single, batched):
+    """Including the history of the sensors."""
     env, other = single(), single()
     env.action_space.seed(2)
     env.reset(seed=1)
@@ -184,7 +184,7 @@ def test_states_go_on_to_the_bit(single, batched):
         assert one[1:4] == two[1:4]
 
 
-def test_choices_are_commands_and_the_past_stands_newest_first():
+def test_discrete_actions_map_to_commands_and_history_is_newest_first():
     env = StirrerEnv()
     assert env.action_space == gymnasium.spaces.Discrete(3)
     first, _ = env.reset(seed=0)
@@ -208,7 +208,7 @@ def test_choices_are_commands_and_the_past_stands_newest_first():
             env.step(wrong)
 
 
-def test_two_agents_act_and_observe_each_for_itself():
+def test_two_agents_act_and_observe_separately():
     env, joint = PairParallelEnv(), PairEnv()
     assert env.possible_agents == ["agent_0", "agent_1"]
     seen, _ = env.reset(seed=3)
@@ -236,7 +236,7 @@ def test_two_agents_act_and_observe_each_for_itself():
     np.testing.assert_array_equal(seen["agent_0"][-2:], seen["agent_1"][-2:])
 
 
-def test_one_agent_that_leaves_its_box_ends_the_episode_of_all():
+def test_one_agent_leaving_its_box_ends_the_episode_for_all():
     env = PairParallelEnv()
     env.reset(seed=0)
     env.simulation.body_state.position[0, 2] = 2.2, 2.61
@@ -247,7 +247,7 @@ def test_one_agent_that_leaves_its_box_ends_the_episode_of_all():
     assert env.agents == []
 
 
-def test_two_agents_pass_the_tests_of_pettingzoo():
+def test_two_agents_pass_the_pettingzoo_api_tests():
     api = pytest.importorskip("pettingzoo.test", reason="PettingZoo is not installed")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -255,8 +255,8 @@ def test_two_agents_pass_the_tests_of_pettingzoo():
         api.parallel_seed_test(PairParallelEnv, num_cycles=4)
 
 
-def test_bodies_of_a_bank_come_first_and_a_driven_one_has_none(monkeypatch):
-    """The stored flow is that of the disk alone; the agents appear in it at rest."""
+def test_bank_holds_the_fixed_bodies_and_driven_bodies_are_refused(monkeypatch):
+    """The stored flow contains only the disk; the agents are placed in it at rest."""
     env = PairVectorEnv(6)
     env.reset(seed=0)
     state = env.task.simulation.get_state(0)
@@ -273,8 +273,8 @@ def test_bodies_of_a_bank_come_first_and_a_driven_one_has_none(monkeypatch):
         PairEnv()
 
 
-def test_a_start_without_placed_bodies_goes_on_as_the_stored_flow(monkeypatch):
-    """Nothing settles: the first steps are those of the flow that was stored."""
+def test_start_without_placed_bodies_continues_the_stored_flow(monkeypatch):
+    """No settling: the first steps equal those of the stored flow."""
     monkeypatch.setattr(Pair, "draw", lambda self, generator: None)
     monkeypatch.setattr(Pair, "place", lambda self, index, drawn: None)
     monkeypatch.setattr(Pair, "agent_bodies", ())
@@ -296,7 +296,7 @@ def test_a_start_without_placed_bodies_goes_on_as_the_stored_flow(monkeypatch):
     np.testing.assert_array_equal(ours, alone.velocity_at_centres())
 
 
-def test_the_page_has_the_template_and_every_part():
+def test_page_shows_the_template_and_every_part():
     page = (ROOT / "docs" / "own_task.md").read_text()
     code = re.search(r"```python\n(.*?)```", page, re.S)[1]
     assert code == (ROOT / "coupling" / "templates" / "flow" / "my_task.py").read_text()
@@ -308,10 +308,10 @@ def test_the_page_has_the_template_and_every_part():
                 assert f"[`{name}`](../cases/{module.__name__.split('.')[1]}.py#{name})" in page
 
 
-def test_bad_parts_are_refused():
+def test_invalid_parts_are_refused():
     with pytest.raises(ValueError, match="a probe measures velocity or pressure"):
         Probes([(1.0, 1.0)], "heat")
     with pytest.raises(ValueError, match=r"must have \(n, 2\)"):
         Probes([1.0, 1.0])
-    with pytest.raises(ValueError, match="at least one moment"):
+    with pytest.raises(ValueError, match="it must be at least 1"):
         PastActions(0)

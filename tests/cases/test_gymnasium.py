@@ -50,7 +50,7 @@ def test_make_with_the_module_in_front():
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_batch_equals_single_environments_to_the_bit(env_id, make, make_vec, actions):
+def test_batch_equals_single_environments_bit_for_bit(env_id, make, make_vec, actions):
     singles, batch = [make(env_id) for _ in range(3)], make_vec(env_id)
     observations, infos = batch.reset(seed=[5, 11, 2])
     firsts = [env.reset(seed=seed) for env, seed in zip(singles, (5, 11, 2), strict=True)]
@@ -73,8 +73,8 @@ def test_batch_equals_single_environments_to_the_bit(env_id, make, make_vec, act
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_batch_that_resets_in_the_next_step_is_gymnasiums_own(env_id, actions):
-    """Values, types and information of SyncVectorEnv, through steps in which one, some and all start again."""
+def test_next_step_autoreset_equals_sync_vector_env(env_id, actions):
+    """Values, types and infos of SyncVectorEnv, with steps in which one, some and all environments reset."""
     options = {"episode_actions": 3} | TINY
     ours = gymnasium.make_vec(
         env_id, num_envs=3, vectorization_mode="vector_entry_point", **options
@@ -95,7 +95,7 @@ def test_batch_that_resets_in_the_next_step_is_gymnasiums_own(env_id, actions):
         assert data_equivalence(mine, other, exact=True), count
 
 
-def test_batch_that_is_reset_by_hand(make_vec, actions):
+def test_batch_without_autoreset(make_vec, actions):
     env = make_vec(IDS[1], autoreset_mode="Disabled", episode_actions=1)
     env.reset(seed=0)
     last = env.step(actions[0])
@@ -129,8 +129,8 @@ WRAPPERS = (
 )
 
 
-def test_gymnasiums_vector_wrappers_see_what_they_see_around_single_environments(actions):
-    """All of them at once, around our batch and around Gymnasium's own of single environments."""
+def test_vector_wrappers_give_the_same_as_around_sync_vector_env(actions):
+    """All wrappers at once, around our batch and around SyncVectorEnv."""
     wrapped = []
     for mode in ("vector_entry_point", "sync"):
         env = gymnasium.make_vec(
@@ -155,7 +155,7 @@ def test_gymnasiums_vector_wrappers_see_what_they_see_around_single_environments
     assert episodes == 6
 
 
-def test_batch_speaks_like_gymnasiums_own(make_vec, actions):
+def test_same_step_autoreset_equals_sync_vector_env(make_vec, actions):
     """Same keys, masks, types and values as SyncVectorEnv gives for single environments."""
     ours = make_vec(episode_actions=2)
     theirs = gymnasium.vector.SyncVectorEnv(
@@ -188,7 +188,7 @@ def test_partial_reset_leaves_the_others_alone(make_vec, actions):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_one_that_rests_stands_still_until_it_is_reset(make_vec, actions, mode):
+def test_resting_environment_is_not_advanced_until_reset(make_vec, actions, mode):
     actions = 0.01 * actions
     resting, playing = (make_vec(IDS[1], autoreset_mode=mode, episode_actions=4) for _ in range(2))
     for env in (resting, playing):
@@ -211,13 +211,13 @@ def test_one_that_rests_stands_still_until_it_is_reset(make_vec, actions, mode):
         np.testing.assert_array_equal(one, two)
 
 
-def test_one_seed_stands_for_a_row_of_seeds(make_vec):
+def test_one_seed_stands_for_consecutive_seeds(make_vec):
     env = make_vec()
     np.testing.assert_array_equal(env.reset(seed=4)[0], env.reset(seed=[4, 5, 6])[0])
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_restored_state_goes_on_to_the_bit(env_id, make, actions):
+def test_restored_state_continues_bit_for_bit(env_id, make, actions):
     env = make(env_id, episode_actions=4)
     env.reset(seed=1)
     env.step(0.2 * actions[0, 0])
@@ -242,7 +242,7 @@ def test_restored_state_goes_on_to_the_bit(env_id, make, actions):
                 np.testing.assert_array_equal(one, two)
 
 
-def test_restored_batch_goes_on_to_the_bit(make_vec, actions):
+def test_restored_batch_continues_bit_for_bit(make_vec, actions):
     env, twin = make_vec(), make_vec()
     env.reset(seed=1)
     env.step(actions[0])
@@ -256,8 +256,8 @@ COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.d
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
-def test_copies_go_on_to_the_bit(copied, actions):
-    """With wrappers, through the end of an episode into the next start, and with the draws of the spaces."""
+def test_copies_continue_bit_for_bit(copied, actions):
+    """With wrappers, beyond the end of an episode, and with samples of the spaces."""
     env = gymnasium.make(IDS[0], episode_actions=3, **TINY)
     fresh = copied(env)
     env.reset(seed=1)
@@ -279,14 +279,14 @@ def test_copies_go_on_to_the_bit(copied, actions):
 
 
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
-def test_copies_of_a_batch_go_on_to_the_bit(copied, actions):
+def test_copies_of_a_batch_continue_bit_for_bit(copied, actions):
     env = gymnasium.make_vec(
         IDS[1], num_envs=3, vectorization_mode="vector_entry_point", episode_actions=2, **TINY
     )
     env.reset(seed=1)
     env.step(actions[0])
     env.step(actions[1])
-    twin = copied(env)  # between the end of all episodes and the step that starts again
+    twin = copied(env)  # between the end of all episodes and the step that resets them
     for action in actions[2:5]:
         assert data_equivalence(env.step(action), twin.step(action), exact=True)
 
@@ -337,7 +337,7 @@ def test_pictures(make, make_vec):
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_help_tells_the_truth_about_spaces_and_rewards(env_id, make):
+def test_class_docstring_matches_spaces_and_rewards(env_id, make):
     env = make(env_id)
     text = " ".join(type(env).__doc__.split())
     observed = text.partition("Action, ")[0]

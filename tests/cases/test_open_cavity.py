@@ -1,4 +1,4 @@
-"""The open cavity: rules of Gymnasium, the steady flow, what is sensed and paid, restarts, presets."""
+"""The open cavity: Gymnasium API, steady flow, sensors, reward, restarts, presets."""
 
 import warnings
 from dataclasses import replace
@@ -30,21 +30,21 @@ def make(**options):
     return gymnasium.make(TASK, **(TINY | options)).unwrapped
 
 
-def test_the_rules_of_gymnasium():
+def test_follows_the_gymnasium_api():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(make())
 
 
-def test_a_batch_equals_single_ones_to_the_bit():
+def test_batch_equals_single_environments_bit_for_bit():
     check_batch(TASK, TINY | {"episode_actions": 4}, actions=6)
 
 
-def test_a_saved_environment_goes_on_alike():
+def test_restored_environment_continues_bit_for_bit():
     check_saved(make(), make(), actions=5)
 
 
-def test_episodes_for_training_validation_and_test_begin_in_flows_of_their_own():
+def test_training_validation_and_test_episodes_start_from_different_flows():
     task, first = make().task, []
     for seed in (0, 2**31, 3 * 2**30):
         task.start(np.ones(1, bool), {0: gymnasium.utils.seeding.np_random(seed)[0]})
@@ -54,7 +54,7 @@ def test_episodes_for_training_validation_and_test_begin_in_flows_of_their_own()
 
 
 def steady_task(**options):
-    """Return the task of a flow that is at the steady flow."""
+    """Return a task whose flow is the steady flow."""
     env = make(**options)
     env.reset(seed=0)
     task = env.task
@@ -64,7 +64,7 @@ def steady_task(**options):
 
 
 @pytest.mark.parametrize(("sensors", "size"), [("shear", 1), ("mouth", 8), ("both", 9)])
-def test_of_the_steady_flow_nothing_is_felt_and_nothing_is_paid(sensors, size):
+def test_observation_and_reward_are_zero_in_the_steady_flow(sensors, size):
     task = steady_task(sensors=sensors)
     assert task._deviation().shape == (1, size)
     assert (task._deviation() == 0.0).all()
@@ -84,7 +84,7 @@ def test_the_steady_flow_is_steadier_than_the_flow_without_damping():
     assert rates["steady"] < 0.5 * rates["natural"]
 
 
-def test_shear_is_that_of_the_first_cell_over_the_wall():
+def test_shear_is_taken_from_the_first_cell_above_the_wall():
     task = make(sensors="shear", past=1, cells_per_diameter=40).task
     sim, h = task.simulation, 1.0 / 40.0
     sim.set_velocity(0, 0.0, 0.0)
@@ -94,7 +94,7 @@ def test_shear_is_that_of_the_first_cell_over_the_wall():
     assert task._height == h / 2
 
 
-def test_the_stream_enters_above_the_wall_alone_and_leaves_in_the_same_amount():
+def test_stream_enters_only_above_the_wall_and_equals_the_outflow():
     env = make(cells_per_diameter=40)
     env.reset(seed=0)
     sim, n = env.task.simulation, 40
@@ -105,7 +105,7 @@ def test_the_stream_enters_above_the_wall_alone_and_leaves_in_the_same_amount():
         assert u[GHOSTS + round(x * n)].sum() / n == pytest.approx(cavity.HEIGHT, rel=2e-3)
 
 
-def test_the_jet_has_the_flow_rate_of_its_command_within_an_action():
+def test_jet_reaches_the_commanded_flow_rate_within_an_action():
     env = make(flow_rate=0.004)
     env.reset(seed=1)
     for command in (1.0, -0.5):
@@ -113,7 +113,7 @@ def test_the_jet_has_the_flow_rate_of_its_command_within_an_action():
         assert info["measures"]["flow rate"] == pytest.approx(0.004 * command)
 
 
-def test_the_reward_is_the_energy_by_its_definition_and_the_price_of_the_action():
+def test_reward_is_minus_energy_minus_action_cost():
     task, n = steady_task(energy_depth=0.2, energy_reference=0.02, effort_weight=0.5), 20
     sim = task.simulation
     window = (
@@ -130,7 +130,7 @@ def test_the_reward_is_the_energy_by_its_definition_and_the_price_of_the_action(
     assert task.reward(np.array([[0.4]]))[0] == pytest.approx(-energy / 0.02 - 0.08, rel=1e-5)
 
 
-def test_presets_are_of_the_task():
+def test_presets_make_valid_environments():
     for preset in preset_names(cavity.OpenCavity.folder):
         env = gymnasium.make(TASK, preset=preset, **TINY)
         assert env.reset(seed=0)[0] in env.observation_space

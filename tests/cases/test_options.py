@@ -29,7 +29,7 @@ IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
         ({"backend": "abacus"}, ("abacus", "cpu")),
     ],
 )
-def test_one_sentence_names_key_value_and_what_is_allowed(make, options, words):
+def test_error_names_key_value_and_allowed_values(make, options, words):
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
         make(**options)
     for word in words:
@@ -37,8 +37,8 @@ def test_one_sentence_names_key_value_and_what_is_allowed(make, options, words):
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_an_unknown_option_is_an_unexpected_keyword_argument(make, env_id):
-    """What libraries look for that try an argument, and leave it out when it is refused (TorchRL: frameskip)."""
+def test_unknown_option_is_a_type_error(make, env_id):
+    """Libraries such as TorchRL try an argument (frameskip) and leave it out on this error."""
     with pytest.raises(
         TypeError,
         match=r"unexpected keyword argument 'frameskip' = 1: allowed are preset, episode_actions",
@@ -46,7 +46,7 @@ def test_an_unknown_option_is_an_unexpected_keyword_argument(make, env_id):
         make(env_id, frameskip=1)
 
 
-def test_any_even_number_of_cells():
+def test_cells_per_diameter_may_be_fractional():
     assert (
         WakeOptions(cells_per_diameter=12.5).grid().nx,
         WakeOptions(cells_per_diameter=12.5).grid().ny,
@@ -61,7 +61,7 @@ def test_defaults_are_the_preset_quick(task, options):
     assert options.model_validate(preset) == options()
 
 
-def test_presets_are_there_and_name_their_task():
+def test_presets_exist_and_name_their_task():
     assert preset_names(DCylinderWake.folder) == [
         "default",
         "drafting",
@@ -76,7 +76,7 @@ def test_presets_are_there_and_name_their_task():
             assert yaml.safe_load((task.folder / f"{name}.yaml").read_text())["env"] == env_id
 
 
-def test_paper_preset_is_the_papers():
+def test_paper_preset_has_the_papers_settings():
     paper = parse_options(WakeOptions, DCylinderWake.folder, "paper", {})
     assert (paper.grid().nx, paper.grid().ny) == (1024, 512)
     assert (paper.integrator, paper.cfl, paper.start, paper.start_range) == (
@@ -91,5 +91,5 @@ def test_paper_preset_is_the_papers():
     assert agent["learning_starts"] == 2**17
 
 
-def test_options_given_go_before_the_preset(make):
+def test_given_options_override_the_preset(make):
     assert make(preset="quick", reynolds=100.0).task.options.reynolds == 100.0

@@ -1,4 +1,4 @@
-"""Environments of many agents beside PettingZoo: its own tests of the interface, and its limits on cycles."""
+"""Multi-agent environments and PettingZoo: its API tests, and its limit on cycles."""
 
 import warnings
 
@@ -24,7 +24,7 @@ def tiny_school():
     )  # fmt: skip
 
 
-def test_the_school_passes_the_tests_of_the_interface():
+def test_school_passes_the_pettingzoo_api_tests():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PETTINGZOO.parallel_api_test(tiny_school(), num_cycles=6)
@@ -32,14 +32,14 @@ def test_the_school_passes_the_tests_of_the_interface():
 
 
 @pytest.mark.parametrize("env", SISL)
-def test_the_games_pass_the_tests_of_the_interface(env):
+def test_sisl_games_pass_the_pettingzoo_api_tests(env):
     make = parallel_env_maker(env)
     PETTINGZOO.parallel_api_test(make(), num_cycles=40)
     PETTINGZOO.parallel_seed_test(make, num_cycles=10)
 
 
 @pytest.mark.parametrize("env", SISL)
-def test_the_limit_on_cycles_truncates(env):
+def test_max_cycles_truncates(env):
     env = MultiAgentEnv(parallel_env_maker(env), {"max_cycles": 4})
     env.action_space.seed(0)
     for _ in range(2):
@@ -49,12 +49,12 @@ def test_the_limit_on_cycles_truncates(env):
 
 
 @pytest.mark.parametrize("env", SISL)
-def test_the_limit_of_a_game_that_is_told_none_is_known(env):
+def test_default_max_cycles_is_known(env):
     assert describe_task(env, {}).episode_steps == 500
 
 
 def play(cycles, seed=1):
-    """Play Multiwalker with fixed random actions until its end; returns what was observed, and how it ended."""
+    """Play Multiwalker with fixed random actions until it ends; return the observations, terminated and truncated."""
     env = MultiAgentEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": cycles})
     seen = [env.reset(seed=seed)[0]]
     rng = np.random.default_rng(0)
@@ -66,7 +66,7 @@ def play(cycles, seed=1):
             return np.array(seen), terminated, truncated
 
 
-def test_a_walker_that_falls_at_the_limit_has_fallen_and_one_that_stands_has_not():
+def test_fall_at_the_cycle_limit_terminates_and_standing_truncates():
     seen, terminated, truncated = play(500)
     falls = len(seen) - 1
     assert (terminated, truncated) == (True, False)
@@ -77,7 +77,7 @@ def test_a_walker_that_falls_at_the_limit_has_fallen_and_one_that_stands_has_not
         np.testing.assert_array_equal(again[:, 0, :24], seen[: cycles + 1, 0, :24])
 
 
-def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
+def test_value_at_the_cycle_limit_is_bootstrapped():
     env = MultiAgentEnv(parallel_env_maker(MULTIWALKER), {"max_cycles": 6})
     learner = Learner(
         AgentConfig(hidden=(8,), buffer_size=64, learning_starts=6, batch_size=4),
@@ -105,6 +105,6 @@ def test_the_value_of_a_state_at_the_limit_is_bootstrapped():
     np.testing.assert_allclose(memory.values.final_value[:3], value, rtol=1e-5)
 
 
-def test_a_multi_agent_environment_by_others_says_itself_how_it_ends():
-    """Only PettingZoo's own environments are cut short here."""
+def test_other_parallel_environments_are_not_wrapped():
+    """Only PettingZoo's own environments get the limit on cycles."""
     assert parallel_env_maker("parallel:cases.swimmer_school.env") is parallel_env

@@ -29,22 +29,22 @@ def make(**options):
     return gymnasium.make(TASK, **(TINY | options)).unwrapped
 
 
-def test_the_rules_of_gymnasium():
+def test_follows_the_gymnasium_api():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(make())
 
 
-def test_a_batch_equals_single_ones_to_the_bit_gusts_included():
+def test_batch_equals_single_environments_including_gusts():
     batch = check_batch(TASK, TINY | {"episode_actions": 6}, actions=8)
     assert (batch.unwrapped.task.memory["gusts"][:, :, 0] != 0.0).any(axis=1).all()
 
 
-def test_a_saved_environment_goes_on_with_the_same_gusts():
+def test_restored_environment_continues_with_the_same_gusts():
     check_saved(make(), make(), actions=12)
 
 
-def test_gusts_come_one_to_three_apart_and_differ_between_purposes():
+def test_gusts_are_one_to_three_apart_and_differ_between_purposes():
     task = make(episode_actions=400).task
     drawn = {}
     for purpose in Purpose:
@@ -60,7 +60,7 @@ def test_gusts_come_one_to_three_apart_and_differ_between_purposes():
     assert all((first != gusts).any() for gusts in others)
 
 
-def test_a_gust_is_free_of_divergence_and_as_fast_as_it_says():
+def test_gust_is_divergence_free_and_has_the_given_speed():
     env = make(cells_per_diameter=16, dtype="float64", gust_speed=0.0)
     env.reset(seed=0)
     sim = env.task.simulation
@@ -71,7 +71,7 @@ def test_a_gust_is_free_of_divergence_and_as_fast_as_it_says():
     middle = np.argmin((x - 1.25) ** 2 + (y - 2.125) ** 2)
     assert (sim.v - v)[0].ravel()[middle] == pytest.approx(0.5, rel=0.03)
     assert np.abs((sim.u - u)[0]).max() < 0.5
-    # nothing of it is at the foil or at the sides
+    # it vanishes at the foil and at the sides
     assert np.abs((sim.v - v)[0][x > 2.25]).max() < 0.02
     assert np.abs((sim.v - v)[0][x < 0.0]).max() < 0.005
 
@@ -92,7 +92,7 @@ def test_an_action_is_an_acceleration_within_the_bounds():
         assert command * seen[1] > 0.4
 
 
-def test_the_reward_is_the_deviation_of_the_lift_and_the_price_of_the_action():
+def test_reward_is_minus_lift_deviation_minus_action_cost():
     env = make(lift_reference=0.3, effort_weight=0.5)
     env.reset(seed=1)
     seen, reward, *_, info = env.step(np.array([0.4], np.float32))
@@ -105,8 +105,8 @@ def test_the_reward_is_the_deviation_of_the_lift_and_the_price_of_the_action():
     )
 
 
-def test_nose_up_lifts_more():
-    """Held at another angle for a while, as an inviscid foil does."""
+def test_nose_up_increases_the_lift():
+    """The lift of a foil held at a larger angle for a while increases as in inviscid flow."""
     lifts = []
     for degrees in (5.0, 15.0):
         env = make(degrees=degrees, gust_speed=0.0)
@@ -117,7 +117,7 @@ def test_nose_up_lifts_more():
     assert lifts[1] > lifts[0] + 0.1
 
 
-def test_presets_are_of_the_task():
+def test_presets_make_valid_environments():
     for preset in preset_names(foil.PitchingFoil.folder):
         env = gymnasium.make(TASK, preset=preset, **TINY)
         assert env.reset(seed=0)[0] in env.observation_space
@@ -133,7 +133,7 @@ def test_baselines_have_the_shape_of_the_action():
         assert (np.abs(actions) <= 1.0).all()
 
 
-def test_a_linear_controller_feeds_back_what_it_says():
+def test_linear_controller_applies_its_gains():
     seen = np.array([[0.1, 0.2, 0.3], [1.0, 0.0, 5.0]], np.float32)
     same = LinearController((0, 2), (1.0, -1.0))
     np.testing.assert_allclose(same(seen)[:, 0], [-0.2, -1.0], atol=1e-6)

@@ -1,4 +1,4 @@
-"""Gymnasium's own processes: environments are stepped in children of a process that stepped one itself."""
+"""Gymnasium's AsyncVectorEnv: child processes of a process that has stepped an environment step their own."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # a busy machine may take long to compile
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-def test_environments_in_processes_of_their_own(context, tmp_path):
+def test_environments_in_separate_processes(context, tmp_path):
     script = tmp_path / "both.py"
     script.write_text(CODE)
     subprocess.run([sys.executable, str(script), context], check=True, timeout=1500)

@@ -1,4 +1,4 @@
-"""Convection with heaters: rules of the interfaces, starts, heaters, rewards, baselines."""
+"""Convection with heaters: APIs, initial states, heaters, rewards, baselines."""
 
 import pickle
 import warnings
@@ -31,13 +31,13 @@ def _short_development():
         yield
 
 
-def test_the_rules_of_gymnasium():
+def test_follows_the_gymnasium_api():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gymnasium.make(ID, **TINY).unwrapped)
 
 
-def test_the_rules_of_pettingzoo():
+def test_follows_the_pettingzoo_api():
     tests = pytest.importorskip(
         "pettingzoo.test", reason="PettingZoo is not installed: pip install 'flowsim-rl[sisl]'"
     )
@@ -47,7 +47,7 @@ def test_the_rules_of_pettingzoo():
         tests.parallel_seed_test(lambda: convection.parallel_env(**TINY), num_cycles=6)
 
 
-def test_a_batch_equals_single_ones_to_the_bit():
+def test_batch_equals_single_environments_bit_for_bit():
     batch = gymnasium.make_vec(ID, num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP, **TINY)
     seeds = [4, 2**31, 3 * 2**30]
     singles = [gymnasium.make(ID, **TINY).unwrapped for _ in seeds]
@@ -68,7 +68,7 @@ def test_a_batch_equals_single_ones_to_the_bit():
             np.testing.assert_array_equal(seen[n], observation)
 
 
-def test_a_state_and_a_pickle_go_on_to_the_bit():
+def test_restored_state_and_pickle_continue_bit_for_bit():
     env = gymnasium.make(ID, **TINY).unwrapped
     env.reset(seed=5)
     action = np.linspace(-1, 1, 10, dtype=np.float32)
@@ -82,7 +82,7 @@ def test_a_state_and_a_pickle_go_on_to_the_bit():
         assert reward == expected[1]
 
 
-def test_presets_are_of_the_task():
+def test_presets_make_valid_environments():
     folder = gymnasium.make(ID, **TINY).unwrapped.task.folder
     for preset in preset_names(folder):
         env = gymnasium.make(ID, preset=preset, cells_per_height=12)
@@ -93,7 +93,7 @@ def test_presets_are_of_the_task():
         gymnasium.make(ID, reynolds=100)
 
 
-def test_seeds_for_training_validation_and_test_have_states_of_their_own_and_shifts():
+def test_training_validation_and_test_seeds_have_different_states():
     env = gymnasium.make(ID, **TINY).unwrapped
     seen = {}
     for purpose, seeds in SEEDS.items():
@@ -107,7 +107,7 @@ def test_seeds_for_training_validation_and_test_have_states_of_their_own_and_shi
         assert development.draw(generator) == 20 + seed % 10, "the shift takes nothing from it"
 
 
-def test_held_out_states_are_taken_in_turn():
+def test_held_out_states_are_used_in_turn():
     with EvaluationPool(ID, TINY, processes=1, purpose=Purpose.EVALUATION) as pool:
         found = pool.play(baselines(ID, 10)["zero"], 4, 0, lambda over, actions: None)
     # shifted copies of two states: without heaters the same returns, but for rounding
@@ -115,7 +115,7 @@ def test_held_out_states_are_taken_in_turn():
     assert abs(found.returns[0] - found.returns[1]) > 1e-4
 
 
-def test_a_shifted_start_is_the_flow_of_the_bank():
+def test_shifted_start_is_the_shifted_flow_of_the_bank():
     env = gymnasium.make(ID, **TINY).unwrapped
     env.reset(seed=1)
     task, sim = env.task, env.task.simulation
@@ -126,7 +126,7 @@ def test_a_shifted_start_is_the_flow_of_the_bank():
     assert sim.max_divergence()[0] < 1e-4
 
 
-def test_heaters_have_no_mean_stay_within_the_amplitude_and_are_smooth():
+def test_heaters_have_zero_mean_bounded_amplitude_and_are_smooth():
     plates = Sides("periodic", "periodic", "no_slip", "no_slip")
     heat = Temperature(0.1, sides={"bottom": 1.0, "top": 0.0})
     sim = Simulation(Grid(200, 64, 1 / 64), plates, viscosity=0.1, stream=(0.0, 0.0), batch=4,
@@ -148,7 +148,7 @@ def test_heaters_have_no_mean_stay_within_the_amplitude_and_are_smooth():
     assert given[3, 19] + given[3, 20] == pytest.approx(2.0)
 
 
-def test_the_reward_is_the_heat_that_is_saved():
+def test_reward_is_the_reduction_of_the_nusselt_number():
     env = gymnasium.make(ID, **TINY).unwrapped
     env.reset(seed=0)
     for _ in range(3):
@@ -161,7 +161,7 @@ def test_the_reward_is_the_heat_that_is_saved():
     assert nusselt_number(sim, "bottom")[0] > 1.0
 
 
-def test_heaters_that_are_agents_see_themselves_in_the_middle():
+def test_each_heater_agent_observes_a_window_centred_on_itself():
     single, several = gymnasium.make(ID, **TINY).unwrapped, convection.parallel_env(**TINY)
     seen, _ = single.reset(seed=3)
     each, _ = several.reset(seed=3)
@@ -179,7 +179,7 @@ def test_heaters_that_are_agents_see_themselves_in_the_middle():
     np.testing.assert_allclose(list(rewards.values()), saved, rtol=1e-12)
 
 
-def test_baselines_feed_the_vertical_velocity_above_a_heater_back():
+def test_baselines_use_the_vertical_velocity_above_each_heater():
     numbers = above_heaters(1, (3, 4))
     observation = np.zeros((2, 720), np.float32)
     observation[1, numbers[4]] = 0.02

@@ -13,7 +13,7 @@ from rl_agent.config.defaults import fit, warnings_of
 PRESETS = [name for name in shipped_presets() if name.startswith("replay/")]
 
 
-def test_the_sparse_pendulum_pays_after_twenty_steps_upright_in_a_row():
+def test_sparse_pendulum_rewards_after_twenty_consecutive_upright_steps():
     environment = gymnasium.make("flowsim/SparsePendulum-v0")
     environment.reset(seed=0)
     pendulum, rng, in_a_row, paid = environment.unwrapped, np.random.default_rng(0), 0, 0
@@ -41,7 +41,7 @@ def test_the_sparse_pendulum_pays_after_twenty_steps_upright_in_a_row():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_are_those_of_table_b_1(preset):
+def test_presets_match_table_b_1(preset):
     config = load_config(preset)
     agent = fit(config.agent, config.run.steps, 1000)
     assert (agent.batch_size, agent.buffer_size, agent.tau, agent.gamma, agent.learning_starts) == (
@@ -59,7 +59,7 @@ def test_presets_are_those_of_table_b_1(preset):
     assert warnings_of(agent, config.run.steps, 1000) == []
 
 
-def test_the_presets_are_all_there():
+def test_all_presets_exist():
     assert {load_config(name).env for name in PRESETS} == {
         "flowsim/SparsePendulum-v0",
         "LunarLanderContinuous-v3",
@@ -69,7 +69,7 @@ def test_the_presets_are_all_there():
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_the_task_of_a_preset_is_one_agent_that_can_be_made(preset):
+def test_task_of_a_preset_can_be_made_and_has_one_agent(preset):
     if "lunar" in preset or "walker" in preset:
         pytest.importorskip(
             "Box2D", reason="Box2D is not installed: pip install 'flowsim-rl[box2d]'"

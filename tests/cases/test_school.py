@@ -32,7 +32,7 @@ def act(school: SwimmerSchool, *command: float) -> dict:
     return dict.fromkeys(school.agents, np.array(command, np.float32))
 
 
-def test_an_episode_is_one_of_a_parallel_environment(school: SwimmerSchool) -> None:
+def test_episode_follows_the_parallel_api(school: SwimmerSchool) -> None:
     seen, _ = school.reset(seed=3)
     assert list(seen) == school.possible_agents == ["swimmer_0", "swimmer_1", "swimmer_2"]
     for name in school.agents:
@@ -50,14 +50,14 @@ def test_an_episode_is_one_of_a_parallel_environment(school: SwimmerSchool) -> N
         school.step({})
 
 
-def test_the_same_seed_is_the_same_start_and_another_another(school: SwimmerSchool) -> None:
+def test_start_depends_on_the_seed(school: SwimmerSchool) -> None:
     first, again, other = (school.reset(seed=seed)[0]["swimmer_1"] for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     assert first.shape == (OBSERVATIONS,)
 
 
-def test_swimmers_put_upon_each_other_collide_and_end_the_episode(school: SwimmerSchool) -> None:
+def test_overlapping_swimmers_collide_and_end_the_episode(school: SwimmerSchool) -> None:
     school.reset(seed=0)
     school.simulation.body_state.position[0, 1] = school.simulation.body_state.position[0, 0] + (
         0.3,
@@ -71,8 +71,8 @@ def test_swimmers_put_upon_each_other_collide_and_end_the_episode(school: Swimme
     assert rewards["swimmer_0"] < -0.9 < 0.0 <= rewards["swimmer_2"]
 
 
-def test_what_a_swimmer_sees_of_the_others_is_where_they_are(school: SwimmerSchool) -> None:
-    """Also over a side of the box, and turned into its own axes."""
+def test_swimmer_observes_positions_of_the_others(school: SwimmerSchool) -> None:
+    """Also across a periodic side, and in the swimmer's own axes."""
     school.reset(seed=0)
     state = school.simulation.body_state
     state.position[0] = [(0.2, 1.0), (3.9, 1.0), (2.0, 1.5)]
@@ -83,7 +83,7 @@ def test_what_a_swimmer_sees_of_the_others_is_where_they_are(school: SwimmerScho
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_goes_on_as_its_original_does(school: SwimmerSchool, copied) -> None:
+def test_copy_continues_as_the_original(school: SwimmerSchool, copied) -> None:
     school.reset(seed=4)
     school.step(act(school, 0.3, -0.2))
     twin = copied(school)
@@ -97,7 +97,7 @@ def test_a_copy_goes_on_as_its_original_does(school: SwimmerSchool, copied) -> N
     np.testing.assert_array_equal(twin.reset()[0]["swimmer_1"], start["swimmer_1"])
 
 
-def test_a_picture_has_the_swimmers_in_it(school: SwimmerSchool) -> None:
+def test_picture_shows_the_swimmers(school: SwimmerSchool) -> None:
     school.reset(seed=0)
     picture = school.render()
     assert picture is not None
@@ -105,8 +105,8 @@ def test_a_picture_has_the_swimmers_in_it(school: SwimmerSchool) -> None:
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 3
 
 
-def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerSchool) -> None:
-    """At a fifth of an action each, to half a step; and who looks sees the episode that nobody looks at."""
+def test_rendering_five_frames_per_action_changes_nothing(school: SwimmerSchool) -> None:
+    """Frames are a fifth of an action apart, within half a step; the episode is the same as without rendering."""
     times: list[float] = []
 
     class NotingTask(School):
@@ -133,8 +133,8 @@ def test_five_pictures_of_an_action_are_seen_and_change_nothing(school: SwimmerS
         np.testing.assert_array_equal(values, here[name])
 
 
-def test_a_batch_of_schools_in_one_simulation_equals_single_ones_to_the_bit() -> None:
-    """As a run takes them, with the rewards of each swimmer, through the end of an episode."""
+def test_batch_of_schools_equals_single_schools_bit_for_bit() -> None:
+    """As a run uses them, with the rewards of each swimmer, beyond the end of an episode."""
     options = TINY | {"episode_actions": 2}
     batch = make_vector("parallel:cases.swimmer_school.env", options, 2)
     assert isinstance(batch.unwrapped, SwimmerSchoolVectorEnv)
@@ -159,7 +159,7 @@ def test_a_batch_of_schools_in_one_simulation_equals_single_ones_to_the_bit() ->
         assert truncated.all() == (count % 2 == 1)
 
 
-def test_the_multi_agent_environment_and_the_gymnasium_form_have_its_spaces() -> None:
+def test_spaces_of_multi_agent_and_gymnasium_versions() -> None:
     env = MultiAgentEnv(parallel_env, TINY)
     assert env.agents_per_env == 3
     env = gymnasium.make("flowsim/SwimmerSchool-v0", **TINY)
@@ -176,5 +176,5 @@ def test_bad_options_are_refused(options: dict, words: str) -> None:
         SwimmerSchool(**(TINY | options))
 
 
-def test_the_presets_are_ones() -> None:
+def test_quick_preset_has_four_swimmers() -> None:
     assert SwimmerSchool(preset="quick").options.swimmers == 4

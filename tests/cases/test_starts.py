@@ -1,4 +1,4 @@
-"""Starts of several simulations of a batch in one call."""
+"""Starting several simulations of a batch in one call."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def generators(which):
 
 
 def assert_same(one, two):
-    """Every array of two nested states, to the bit."""
+    """Compare every array of two nested states bit for bit."""
     if isinstance(one, dict):
         assert one.keys() == two.keys()
         for name in one:
@@ -24,8 +24,8 @@ def assert_same(one, two):
 
 
 @pytest.mark.parametrize(("env_id", "options"), KINDS)
-def test_several_start_as_they_do_one_at_a_time(env_id, options, make_vec, actions):
-    """In the middle of episodes, one of which has blown up; the others do not notice."""
+def test_starting_several_at_once_equals_one_at_a_time(env_id, options, make_vec, actions):
+    """In the middle of episodes, one of which has diverged; the others are not affected."""
     together, alone = (make_vec(env_id, num_envs=5, **options) for _ in range(2))
     for env in (together, alone):
         env.reset(seed=3)
@@ -44,8 +44,8 @@ def test_several_start_as_they_do_one_at_a_time(env_id, options, make_vec, actio
             env.episodes.play(np.zeros((5, 3)))
 
 
-def test_an_impulsive_start_is_that_of_the_solver(make_vec):
-    """From the copy of one computed before, with a viscosity that is the simulation's own."""
+def test_impulsive_start_equals_a_reset_of_the_solver(make_vec):
+    """The start is restored from a cached state and keeps the viscosity of each simulation."""
     env = make_vec(start="impulsive", num_envs=3)
     env.task.simulation.viscosity[2] = 0.01
     env.reset(seed=1)
@@ -64,7 +64,7 @@ def test_an_impulsive_start_is_that_of_the_solver(make_vec):
     assert found[2]["viscosity"] == 0.01
 
 
-def test_a_start_that_blows_up_leaves_the_others_alone(make_vec):
+def test_diverged_start_does_not_affect_others(make_vec):
     env, untouched = (make_vec(num_envs=4) for _ in range(2))
     numbers = []
     for seed in range(4):
@@ -85,7 +85,7 @@ def test_a_start_that_blows_up_leaves_the_others_alone(make_vec):
 
 @pytest.mark.parametrize(("env_id", "options"), KINDS)
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_all_that_ended_are_settled_in_one_call(env_id, options, mode, make_vec, monkeypatch):
+def test_ended_simulations_are_settled_in_one_call(env_id, options, mode, make_vec, monkeypatch):
     env = make_vec(env_id, autoreset_mode=mode, episode_actions=1, **options)
     env.reset(seed=0)
     simulation, settled = env.task.simulation, []

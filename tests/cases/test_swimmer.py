@@ -36,7 +36,7 @@ def test_bonus_within_a_tenth_of_a_length(make):
     ("x", "y", "alive"),
     [(0.51, 2.0, True), (0.49, 2.0, False), (2.0, 3.51, False), (3.49, 3.49, True)],
 )
-def test_edges_of_the_box(make, x, y, alive):
+def test_failure_at_the_edges_of_the_box(make, x, y, alive):
     simulation = make(ID).task.simulation
     simulation.body_state.position[:, 0] = x, y
     assert simulation.advance(1e-6)[0] != alive

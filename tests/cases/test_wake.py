@@ -20,7 +20,7 @@ def place(env, x, y, angle=0.0):
 
 
 class Sensing:
-    """What stands for a task: a simulation of an ellipse with its sensors."""
+    """Stand-in for a task: a simulation of an ellipse with its sensors."""
 
     def __init__(self, offset):
         self.skin = Skin([0], vertices(), vertices(offset))
@@ -40,7 +40,7 @@ class Sensing:
 
 
 def test_sensors_in_a_uniform_stream():
-    """Flow minus surface velocity at the ends of the axes, from the formula of a rigid motion."""
+    """Sensors give flow minus surface velocity at the ends of the axes, here for a rigid motion."""
     sensing = Sensing(0.05)
     simulation = sensing.simulation
     simulation.u[:], simulation.v[:] = 0.7, -0.2
@@ -54,7 +54,7 @@ def test_sensors_in_a_uniform_stream():
 
 
 def test_sensors_sit_outside_the_surface():
-    """In a shear flow u = y the sensors tell where they are."""
+    """In a shear flow u = y each sensor reads its own height."""
     sensing = Sensing(0.25)
     simulation = sensing.simulation
     simulation.u[:] = simulation.grid.u_faces()[1]
@@ -134,7 +134,7 @@ def test_episode_is_truncated(make):
 
 @pytest.mark.parametrize("start", ["developed", "impulsive"])
 @pytest.mark.parametrize("start_range", ["paper", "narrow"])
-def test_starts_fill_their_range_and_nothing_else(make_vec, start, start_range):
+def test_starts_cover_exactly_their_range(make_vec, start, start_range):
     env = make_vec(num_envs=60, start=start, start_range=start_range)
     observations, _ = env.reset(seed=0)
     for column, (low, high) in enumerate(wake.START_RANGES[start_range]):
@@ -146,7 +146,7 @@ def test_starts_fill_their_range_and_nothing_else(make_vec, start, start_range):
         assert len(np.unique(env.task.simulation.u[:, 40, 20])) > 1
 
 
-def test_a_blown_up_simulation_ends_its_episode_and_harms_no_other(make_vec, actions):
+def test_diverged_simulation_ends_only_its_own_episode(make_vec, actions):
     env, untouched = make_vec(), make_vec()
     env.reset(seed=0)
     untouched.reset(seed=0)
@@ -166,7 +166,7 @@ def test_a_blown_up_simulation_ends_its_episode_and_harms_no_other(make_vec, act
         assert np.isfinite(observations).all()
 
 
-def test_everything_not_a_number_still_gives_a_finite_observation(make):
+def test_observation_is_finite_when_all_fields_are_nan(make):
     env = make()
     env.reset(seed=0)
     simulation = env.task.simulation
@@ -181,7 +181,7 @@ def test_everything_not_a_number_still_gives_a_finite_observation(make):
     assert np.isfinite(info["drag"]).all()
 
 
-def test_bank_is_kept_and_a_damaged_one_is_rebuilt(make, tmp_path, monkeypatch, recwarn):
+def test_bank_is_cached_and_rebuilt_when_damaged(make, tmp_path, monkeypatch, recwarn):
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     first, _ = make().reset(seed=3)
     (path,) = tmp_path.glob("flows/flow-*.npz")
@@ -192,7 +192,7 @@ def test_bank_is_kept_and_a_damaged_one_is_rebuilt(make, tmp_path, monkeypatch, 
     with np.load(path) as file:
         states = {name: file[name] for name in file.files}
     states["u"][0, 30, 20] += 0.1
-    np.savez(path, **states)  # a sound file with another content
+    np.savez(path, **states)  # a valid file with other contents
     with pytest.warns(UserWarning, match="damaged"):
         np.testing.assert_array_equal(make().reset(seed=3)[0], first)
     path.write_bytes(path.read_bytes()[:1000])
@@ -201,8 +201,8 @@ def test_bank_is_kept_and_a_damaged_one_is_rebuilt(make, tmp_path, monkeypatch, 
     assert not list(tmp_path.rglob(".*"))
 
 
-def test_no_flipped_bit_of_a_bank_gets_through(make, tmp_path, monkeypatch, recwarn):
-    """Bits of names, headers, compressed numbers and the archive's directory, each of which fails in its own way."""
+def test_flipped_bits_of_a_bank_are_detected(make, tmp_path, monkeypatch, recwarn):
+    """Bits of names, headers, compressed data and the archive's directory."""
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     make()
     (path,) = tmp_path.glob("flows/flow-*.npz")
@@ -215,22 +215,22 @@ def test_no_flipped_bit_of_a_bank_gets_through(make, tmp_path, monkeypatch, recw
         flipped[place] ^= 1 << generator.integers(8)
         path.write_bytes(flipped)
         read = bank._read(path)
-        # some bits of a zip mean nothing, such as times
+        # some bits of a zip have no effect, such as times
         assert read is None or bank.content_hash(read) == sound
 
 
-def test_another_flow_has_another_bank(make, tmp_path, monkeypatch):
+def test_each_flow_has_its_own_bank(make, tmp_path, monkeypatch):
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     make()
     make(reynolds=200.0)
-    make(force_scale=1.0, threads=1)  # the wake alone does not know about the agent
+    make(force_scale=1.0, threads=1)  # the wake without the agent does not depend on these options
     assert len(list(tmp_path.glob("flows/flow-*.npz"))) == 2
 
 
-def test_progress_tells_the_time_left(capsys):
+def test_progress_reports_the_time_left(capsys):
     seconds = iter([0.0, 1.0, 4.0, 5.0])
     progress = bank._Progress(10.0, clock=lambda: next(seconds))
-    progress.show(1.0)  # too soon for a word
+    progress.show(1.0)  # too early for a message
     assert capsys.readouterr().err == ""
     progress.show(5.0)
     assert "50%, about 4 s left" in capsys.readouterr().err

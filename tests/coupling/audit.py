@@ -1,4 +1,4 @@
-"""Compare what the steps of oracle environments returned with what the learner holds of them.
+"""Compare the steps that oracle environments returned with those that the learner holds.
 
 The journals of the oracles are the truth: every step that returned. The learner holds a step in its memory, or in the
 episode that an agent is in. Nothing may be forgotten: the memory has to be larger than the run.
@@ -47,7 +47,7 @@ class Audit:
     disordered
         Episodes that stand in the memory before an earlier one of the same environment.
     wrong
-        Held otherwise than they were: reward, action, how the episode ended, final observation.
+        Held with another reward, action, end of the episode or final observation than the step returned.
     """
 
     returned: int = 0

@@ -1,11 +1,11 @@
-"""Tasks for tests that draw themselves: the colour tells the step, the length of an episode comes from its seed."""
+"""Test tasks with their own rendering: the colour encodes the step, and the seed sets the length of an episode."""
 
 import gymnasium as gym
 import numpy as np
 
 
 class Drawn(gym.Env):
-    """An episode of 2 to 4 steps, each paid 1; the picture is (10 * pictures so far, 10 * length, 200) all over."""
+    """Episodes of 2 to 4 steps with reward 1; every pixel of a frame is (10 * frames so far, 10 * length, 200)."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 7}  # noqa: RUF012
 
@@ -40,7 +40,7 @@ class Drawn(gym.Env):
 
 
 class DrawnInPieces(Drawn):
-    """The same with three pictures of an action."""
+    """The same with three frames per action."""
 
     metadata = {"render_modes": ["rgb_array_list", "rgb_array"], "render_fps": 21}  # noqa: RUF012
 
@@ -49,7 +49,7 @@ class DrawnInPieces(Drawn):
 
 
 class Unseen(Drawn):
-    """The same without pictures."""
+    """The same without rendering."""
 
     metadata = {"render_modes": []}  # noqa: RUF012
 

@@ -38,7 +38,7 @@ def die(point):
 
 
 def around(owner, name, *, before="", after="", when=lambda *args, **kwargs: True):
-    """Put points before and after a function, passed when its arguments are such."""
+    """Put points before and after a function, passed if ``when`` accepts its arguments."""
     function = getattr(owner, name)
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""A learner by hand for the tests of the C client: what it says and when is up to the test."""
+"""A scripted learner for the tests of the C client: the test decides what it sends and when."""
 
 import subprocess
 import time
@@ -19,10 +19,10 @@ SESSION = 77
 
 
 class Hand:
-    """A learner by hand: a ROUTER, and the example as its worker.
+    """A scripted learner: a ROUTER, and the example as its worker.
 
-    What was answered already and comes again gets the same answer again, as the protocol has it: neither side may be
-    confused by the other's having stood still for a while.
+    A repeated message gets the same answer again, as the protocol requires: a pause of one side must not confuse the
+    other.
     """
 
     def __init__(self, built, folder, *, environments=1, heartbeat=0.1, patience=120.0):
@@ -81,7 +81,7 @@ class Hand:
         return route, header
 
     def is_of_another_process(self, header, body):
-        """Tell whether a message was on its way since before the present process was started."""
+        """Tell whether a message was sent before the present process was started."""
         if header.kind == Kind.HELLO:
             return self.pid not in (None, protocol.decode_control(header, body).pid)
         return 0 < header.clock < self.started

@@ -1,4 +1,4 @@
-"""A task for tests that notes the first observation of each of its episodes in a file, and draws itself."""
+"""A test task with its own rendering that writes the first observation of each of its episodes to a file."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Noting(gym.Env):
-    """Episodes of four steps; the observation is drawn when they begin, and stays.
+    """Episodes of four steps; the observation is random at the reset and then stays constant.
 
     Parameters
     ----------

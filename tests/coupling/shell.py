@@ -42,7 +42,7 @@ class Shell:
             "env_options": env_options or {},
             "agent": {"learning_starts": 200, "buffer_size": 4096, "batch_size": 16, "hidden": [8]}
             | (agent or {}),
-            # a worker that stands still for a while is no dead one, unless a test says so
+            # a worker that pauses for a while does not count as dead, unless a test says so
             "workers": {"processes": 2, "agents": 4, "dead_after": 120.0} | (workers or {}),
             "run": {"steps": 1000, "name": "run"} | (run or {}),
         }
@@ -88,14 +88,14 @@ class Shell:
 
 
 def complaint(stderr: str) -> str:
-    """What a command that does not come far says: one line, after what it begins and what it waits for."""
+    """Return the one-line error of a command that stops early, without the lines about loading and waiting."""
     begun, *said = stderr.strip().splitlines()
     assert begun.startswith("flowsim: loading "), stderr
     complaints = [
         line
         for line in said
         if not line.startswith(
-            ("making the learner ready", "waiting for the first reset", "flowsim: compil")
+            ("compiling the learner", "waiting for the first reset", "flowsim: compil")
         )
     ]
     assert len(complaints) == 1, stderr

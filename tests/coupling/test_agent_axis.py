@@ -1,4 +1,4 @@
-"""Several agents in an environment: how they travel in version 1.1, and what was written of them before."""
+"""Several agents in an environment: their messages in version 1.1 of the protocol, and logs written before it."""
 
 import dataclasses
 import os
@@ -54,7 +54,7 @@ def a_step(ended=False):
 
 
 def joint_row(seen, rewards, gone):
-    """What was written of an environment before version 1.1: of each agent what it saw, its reward, if it has ended."""
+    """Bytes of an environment as written before version 1.1: observation, reward and end flag of each agent."""
     return b"".join(
         struct.pack(f"<{S + 2}f", *row, reward, flag)
         for row, reward, flag in zip(seen, rewards, gone, strict=True)
@@ -92,7 +92,7 @@ def hello(**changes):
 # --- the learner's side ---------------------------------------------------------------------------------------
 
 
-def test_agents_are_an_axis_of_what_the_learner_is_told_and_says(joined):
+def test_messages_have_an_agent_axis(joined):
     learner, _, peer = joined
     worker = peer()
     header, welcome = worker.join(**hello(agents_per_env=N))
@@ -114,7 +114,7 @@ def test_agents_are_an_axis_of_what_the_learner_is_told_and_says(joined):
     ]
 
 
-def test_a_step_in_which_one_agent_got_what_cannot_be_learned_from_is_refused(joined):
+def test_step_with_an_unlearnable_reward_of_one_agent_is_dropped(joined):
     learner, server, peer = joined
     worker = peer()
     worker.join(**hello(agents_per_env=N))
@@ -136,18 +136,18 @@ def test_a_step_in_which_one_agent_got_what_cannot_be_learned_from_is_refused(jo
         ({"agents_per_env": N, "observation_size": 4}, 1, "observations and actions have 4 and 2"),
     ],
 )
-def test_another_number_of_agents_is_refused_with_a_sentence(joined, changes, minor, sentence):
+def test_wrong_number_of_agents_is_refused_with_a_reason(joined, changes, minor, sentence):
     header, message = joined[2]().say(joined[2]().hello(**hello(**changes)))
     assert (header.kind, header.minor) == (Kind.REJECT, minor)
     assert re.search(sentence, message.reason), message.reason
 
 
-def test_a_malformed_message_of_version_1_1_is_refused_in_that_version(joined):
+def test_malformed_version_1_1_message_is_rejected_in_version_1_1(joined):
     header, _ = joined[2]().say(protocol.encode(Header(Kind.HELLO, minor=1), b"\x80"))
     assert (header.kind, header.minor) == (Kind.REJECT, 1)
 
 
-def test_workers_of_both_versions_are_served_alike_where_environments_have_one_agent(served):
+def test_single_agent_workers_of_both_versions_are_served_alike(served):
     learner, server, peer = served
     old, new = peer(), peer()
     header, welcome = old.join()
@@ -210,7 +210,7 @@ def of_1_0(tmp_path):
     context.destroy(linger=0)
 
 
-def test_a_worker_of_several_agents_says_that_the_learner_is_too_old(of_1_0):
+def test_multi_agent_worker_reports_a_learner_of_version_1_0(of_1_0):
     start, hear, router = of_1_0
     process = start("parallel:meadow", {"count": 3})
     route, frame = hear(process)
@@ -225,7 +225,7 @@ def test_a_worker_of_several_agents_says_that_the_learner_is_too_old(of_1_0):
     assert "those of this worker have 3: install the same flowsim on both sides" in told
 
 
-def test_a_worker_of_one_agent_speaks_version_1_0(of_1_0):
+def test_single_agent_worker_speaks_version_1_0(of_1_0):
     start, hear, router = of_1_0
     process = start("CartPole-v1", {})
     route, frame = hear(process)
@@ -258,14 +258,14 @@ def test_a_worker_of_one_agent_speaks_version_1_0(of_1_0):
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_steps_of_several_agents_that_were_written_before_are_read(ended):
+def test_multi_agent_steps_written_before_version_1_1_are_read(ended):
     header = Header(Kind.STEP, session=1, sequence=2, environments=2)
     found = read_body(header, old_step(ended), S, N)
     for name, value in vars(a_step(ended)).items():
         np.testing.assert_array_equal(getattr(found, name), value, err_msg=name, strict=True)
 
 
-def test_failed_and_first_observations_that_were_written_before_are_read():
+def test_failed_steps_and_resets_written_before_version_1_1_are_read():
     header = Header(Kind.STEP, session=1, sequence=2, environments=2)
     found = read_body(header, old_step(failed=True), S, N)
     assert found.failed.all()
@@ -278,8 +278,8 @@ def test_failed_and_first_observations_that_were_written_before_are_read():
     np.testing.assert_array_equal(read_body(header, body, S, N), SEEN)
 
 
-def test_a_log_that_was_written_before_is_replayed_as_one_of_today(log):
-    """The same calls of the learner follow from both, and what comes next is answered in its own version."""
+def test_log_written_before_version_1_1_is_replayed_like_a_current_one(log):
+    """Both logs lead to the same calls of the learner, and the next message is answered in its own version."""
     none = np.zeros(N)
     reset = b"".join(joint_row(seen, none, none) for seen in SEEN)
     bodies = {

@@ -1,4 +1,4 @@
-"""Agents that come with the package: found by name, readable by everybody, and what their cards say."""
+"""Shipped agents: lookup by name, file permissions, and cards."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ COARSE = {"cavity": {"cells_per_diameter": 20}, "step": {"cells_per_diameter": 8
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
 
-def test_the_wake_is_among_them():
+def test_wake_agent_is_shipped():
     assert "wake" in NAMES
 
 
@@ -41,7 +41,7 @@ def test_a_shipped_agent_acts_in_its_task(name):
     )
 
 
-def test_the_pendulum_stands_as_its_card_says():
+def test_pendulum_agent_reaches_the_return_on_its_card():
     folder = find_agent(Path("pendulum"))
     config, controller = (
         folder.config(),
@@ -53,15 +53,15 @@ def test_the_pendulum_stands_as_its_card_says():
     assert low - 1 <= evaluated.returns.mean() <= high + 1
 
 
-def test_a_folder_goes_before_a_name_and_a_wrong_name_is_a_sentence(tmp_path, monkeypatch):
+def test_folder_takes_precedence_over_a_name_and_unknown_names_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_agent(Path("wake")).path.parent.name == "agents"
     (tmp_path / "wake").mkdir()
-    with pytest.raises(ConfigError, match="is no run folder"):
+    with pytest.raises(ConfigError, match="is not a run folder"):
         find_agent(Path("wake"))
     with pytest.raises(ConfigError, match="does not exist"):
         find_agent(Path("wak"))
 
 
-def test_the_page_has_a_card_for_each():
+def test_page_has_a_card_for_each_agent():
     assert re.findall(r"^## ([\w-]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE) == NAMES

@@ -1,4 +1,4 @@
-"""What ends TensorBoard's writer is told to whoever writes, not printed beside the program."""
+"""An error of TensorBoard's writer thread is raised in the writing program, not printed by the thread."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ thread.join()
 """
 
 
-def test_a_writer_that_fails_prints_nothing_and_other_threads_do() -> None:
+def test_failing_writer_prints_nothing_and_other_threads_still_do() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.stdout == "told: the folder is gone\n"
     assert "another thread" in done.stderr

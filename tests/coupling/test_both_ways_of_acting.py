@@ -39,7 +39,7 @@ def rows_of(text):
 
 
 @pytest.mark.parametrize("algorithm", ["vracer", "sac", "ppo", "a3c"])
-def test_a_policy_that_samples_is_shown_both_ways(evaluate, algorithm):
+def test_stochastic_policy_is_evaluated_with_mean_and_sampled_actions(evaluate, algorithm):
     rows = rows_of(evaluate(algorithm, "--episodes", "2"))
     assert rows[:2] == ["agent, mean action", "agent, sampled actions"]
     assert {"zero", "random"} <= set(rows)
@@ -54,17 +54,17 @@ def test_a_policy_that_samples_is_shown_both_ways(evaluate, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ["ddpg", "td3", "naf"])
-def test_a_policy_with_noise_for_exploration_alone_is_shown_once(evaluate, algorithm):
+def test_deterministic_policy_is_evaluated_once(evaluate, algorithm):
     rows = rows_of(evaluate(algorithm, "--episodes", "2"))
     assert [row for row in rows if row.startswith("agent")] == ["agent"]
 
 
-def test_one_way_alone_is_named(evaluate):
+def test_deterministic_option_selects_one_row(evaluate):
     assert rows_of(evaluate("vracer", "--episodes", "2", "--deterministic"))[0] == "agent"
     rows = rows_of(evaluate("vracer", "--episodes", "2", "--no-deterministic"))
     assert rows[0] == "agent, sampled actions"
 
 
-def test_it_is_known_of_every_algorithm_whether_it_samples():
+def test_algorithms_with_deterministic_policies():
     without = {name for name, kind in algorithms().items() if not kind.is_stochastic}
     assert without == {"ddpg", "td3", "naf", "dqn", "rainbow"}

@@ -1,6 +1,6 @@
-"""The C client: the golden vectors, and the worker's state table against a learner by hand.
+"""The C client: the golden vectors, and the worker's state table against a scripted learner.
 
-Frames and the table are one file, for both are what PROTOCOL.md says of a worker.
+Frames and the table share one file because both are what PROTOCOL.md requires of a worker.
 """
 
 import json
@@ -99,14 +99,14 @@ def test_the_c_client_writes_the_golden_vectors(built):
         assert answer == vector["hex"], vector["name"]
 
 
-def test_the_c_client_refuses_what_is_malformed(built):
+def test_the_c_client_refuses_malformed_frames(built):
     entries = GOLDEN["malformed"]
     answers = told(built, [f"read {entry['hex']}" for entry in entries])
     for entry, answer in zip(entries, answers, strict=True):
         assert "refused" in json.loads(answer), entry["name"]
 
 
-def test_frames_of_chance_are_read_or_refused_and_do_no_harm(built):
+def test_mutated_frames_are_read_or_refused_safely(built):
     """The program is built with sanitizers: reading beyond a frame would end it."""
     rng = random.Random(0)
     frames = [bytes.fromhex(vector["hex"]) for vector in GOLDEN["vectors"]]
@@ -131,10 +131,10 @@ def test_frames_of_chance_are_read_or_refused_and_do_no_harm(built):
     assert 500 < sum("refused" in answer for answer in answers) < 4500
 
 
-# --- the worker's state table, against a learner by hand ----------------------------------------------------------
+# --- the worker's state table, against a scripted learner ----------------------------------------------------------
 
 
-def test_it_joins_steps_and_ends_with_goodbye(hand):
+def test_worker_joins_steps_and_ends_with_goodbye(hand):
     learner = hand(environments=3)
     process = learner.start()
     route = learner.join()
@@ -174,7 +174,7 @@ def test_it_joins_steps_and_ends_with_goodbye(hand):
     ]
 
 
-def test_hello_is_said_again_unchanged_until_it_is_answered(hand):
+def test_hello_is_resent_unchanged_until_answered(hand):
     learner = hand()
     learner.start()
     heard = [learner.hear() for _ in range(4)]
@@ -184,7 +184,7 @@ def test_hello_is_said_again_unchanged_until_it_is_answered(hand):
     assert learner.hear()[1].kind == Kind.RESET
 
 
-def test_a_message_without_an_answer_is_sent_again_unchanged_over_a_new_connection(hand):
+def test_unanswered_message_is_resent_unchanged_over_a_new_connection(hand):
     learner = hand()
     process = learner.start()
     first_route = learner.join()
@@ -216,7 +216,7 @@ def test_a_message_without_an_answer_is_sent_again_unchanged_over_a_new_connecti
     assert process.poll() is None
 
 
-def test_a_goodbye_that_came_while_the_process_stood_still_is_read(hand):
+def test_goodbye_received_while_the_process_was_stopped_is_read(hand):
     learner, attempts = hand(patience=600.0), 0
     while True:
         process = learner.start()
@@ -225,17 +225,17 @@ def test_a_goodbye_that_came_while_the_process_stood_still_is_read(hand):
         os.kill(process.pid, signal.SIGSTOP)
         learner.control(route, protocol.Goodbye("the run is finished"))
         if time.monotonic_ns() - header.clock < 0.5e9:
-            break  # said to the connection that it reads: it has not said its message over another one
+            break  # sent over the connection that it reads: it has not resent its message over another one
         process.kill()  # something else stood still, too
         attempts += 1
         assert attempts < 50
     learner.socket.close(linger=10_000)
-    time.sleep(1.5)  # so that its message is due to be said again when it goes on
+    time.sleep(1.5)  # so that its message is due to be resent when it continues
     os.kill(process.pid, signal.SIGCONT)
     assert ended(process)[0] == 0
 
 
-def test_heartbeats_come_over_a_connection_of_their_own(hand):
+def test_heartbeats_use_a_separate_connection(hand):
     learner, began = hand(heartbeat=0.05), time.monotonic()
     learner.start()
     route = learner.join()
@@ -261,7 +261,7 @@ def test_heartbeats_come_over_a_connection_of_their_own(hand):
     ],
 )
 @pytest.mark.parametrize("by_the_heart", [False, True])
-def test_error_and_reject_end_it_with_the_reason(hand, message, sentence, by_the_heart):
+def test_error_and_reject_end_the_worker_with_the_reason(hand, message, sentence, by_the_heart):
     learner = hand(heartbeat=0.05)
     process = learner.start()
     route = learner.join()
@@ -274,7 +274,7 @@ def test_error_and_reject_end_it_with_the_reason(hand, message, sentence, by_the
     assert (code, err) == (1, f"example: {sentence}\n")
 
 
-def test_a_hello_that_is_refused_ends_it(hand):
+def test_refused_hello_ends_the_worker(hand):
     learner = hand()
     process = learner.start()
     route, *_ = learner.hear()
@@ -282,7 +282,7 @@ def test_a_hello_that_is_refused_ends_it(hand):
     assert said[::2] == (1, "example: the learner refused this worker: it hosts another task\n")
 
 
-def test_a_learner_that_is_not_there_or_falls_silent_is_waited_for_within_bounds(hand):
+def test_worker_gives_up_on_an_absent_or_silent_learner(hand):
     learner = hand(patience=1.5)
     process = learner.start()
     code, _, err = ended(process)
@@ -296,7 +296,7 @@ def test_a_learner_that_is_not_there_or_falls_silent_is_waited_for_within_bounds
     assert (code, "was silent for" in err) == (1, True)
 
 
-def test_an_answer_that_fits_nothing_ends_it_and_the_learner_is_told(hand):
+def test_malformed_action_ends_the_worker_and_is_reported_to_the_learner(hand):
     learner = hand()
     process = learner.start()
     route = learner.join()
@@ -311,7 +311,7 @@ def test_an_answer_that_fits_nothing_ends_it_and_the_learner_is_told(hand):
     assert header.session == SESSION
 
 
-def test_the_next_process_brings_what_the_one_before_had_sent(hand, tmp_path):
+def test_next_process_recovers_the_last_message(hand, tmp_path):
     learner, last = hand(environments=2), b""
     for killed_at in (1, 2, 5):
         process = learner.start(tmp_path / "outbox")
@@ -334,7 +334,7 @@ def test_the_next_process_brings_what_the_one_before_had_sent(hand, tmp_path):
     assert header.sequence == 4
 
 
-def test_an_outbox_has_one_worker(hand, tmp_path):
+def test_outbox_is_used_by_one_worker_only(hand, tmp_path):
     learner = hand()
     learner.start(tmp_path / "outbox")
     learner.join()
@@ -343,7 +343,7 @@ def test_an_outbox_has_one_worker(hand, tmp_path):
     assert "in use by another worker" in err
 
 
-def test_it_follows_the_learner_to_another_address(hand):
+def test_worker_follows_the_learner_to_another_address(hand):
     learner = hand(heartbeat=0.1)
     learner.start()
     learner.join()
@@ -381,7 +381,7 @@ def test_it_follows_the_learner_to_another_address(hand):
         ),
     ],
 )
-def test_a_bad_connection_file_is_one_sentence(built, tmp_path, content, sentence):
+def test_bad_connection_file_gives_a_one_line_error(built, tmp_path, content, sentence):
     file = tmp_path / "connection.json"
     if content is not None:
         file.write_text(content)
@@ -393,7 +393,7 @@ def test_a_bad_connection_file_is_one_sentence(built, tmp_path, content, sentenc
 
 @pytest.mark.skipif(not zmq.has("curve"), reason="this libzmq has no CURVE")
 @pytest.mark.parametrize("wrong", [None, "server_key", "public_key", "no keys"])
-def test_it_speaks_with_the_keys_of_the_file_and_says_when_they_are_refused(hand, wrong):
+def test_keys_of_the_connection_file_are_used_and_their_refusal_reported(hand, wrong):
     learner = hand()
     (server, server_secret), (mine, secret), (other, other_secret) = (
         zmq.curve_keypair() for _ in range(3)

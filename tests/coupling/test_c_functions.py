@@ -1,4 +1,4 @@
-"""The functions of the C client, one by one, beside a learner by hand."""
+"""The functions of the C client, one by one, against a scripted learner."""
 
 import ctypes
 import json
@@ -21,7 +21,7 @@ WRITTEN_BY_A_CLIENT = {"HELLO", "RESET", "STEP", "HEARTBEAT", "ERROR", "GOODBYE"
 
 
 class Library:
-    """The client's functions, called from Python; each runs beside the learner by hand."""
+    """The client's functions, called from Python; each runs concurrently with the scripted learner."""
 
     def __init__(self, built, file, environments):
         self.library = ctypes.CDLL(str(built / "libflowsim_client.so"))
@@ -73,13 +73,13 @@ BROKEN = -1
         ({"high": float("nan")}, "bounds"),
     ],
 )
-def test_what_cannot_be_opened_is_one_sentence(library, wrong, sentence):
+def test_failed_open_gives_an_error_message(library, wrong, sentence):
     _, client = library
     assert client.open(**wrong).result(GUARD) == BROKEN
     assert sentence in client.error()
 
 
-def test_a_failed_environment_is_reported_and_a_step_that_cannot_be_given_is_not_sent(library):
+def test_failed_environment_is_reported_and_invalid_steps_are_not_sent(library):
     learner, client = library
     opening = client.open(low=-0.1, high=0.1)
     route = learner.join()
@@ -139,7 +139,7 @@ def test_a_failed_environment_is_reported_and_a_step_that_cannot_be_given_is_not
 
 
 @pytest.mark.parametrize("reason", [None, b"the mesh is tangled"])
-def test_it_leaves_with_a_word(library, reason):
+def test_close_sends_error_or_goodbye(library, reason):
     learner, client = library
     opening = client.open()
     learner.join()

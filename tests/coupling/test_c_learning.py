@@ -45,7 +45,7 @@ class Run:
         self.begin()
 
     def begin(self):
-        """Start the learner, from nothing or from the log of the one before."""
+        """Start the learner, from nothing or from the log of its predecessor."""
         task = describe_task(EXTERNAL, OPTIONS)
         config = AgentConfig(
             learning_starts=100,
@@ -71,7 +71,7 @@ class Run:
         )
 
     def kill_learner(self):
-        """End it without a word, as a kill does."""
+        """End the learner without a GOODBYE, as a kill does."""
         self.server._context.destroy(linger=0)
         self.log.close()
 
@@ -103,7 +103,7 @@ class Run:
         return [out for _, out, _ in results]
 
 
-def test_a_learner_that_ends_soon_after_it_began_anew_is_heard_by_all(built, tmp_path):
+def test_workers_hear_the_goodbye_of_a_learner_that_ends_right_after_a_restart(built, tmp_path):
     run = Run(tmp_path, processes=2, environments=1, steps=100_000)
     for slot in range(2):
         run.start(built / "example", slot, 1)
@@ -114,7 +114,7 @@ def test_a_learner_that_ends_soon_after_it_began_anew_is_heard_by_all(built, tmp
 
 
 def reported(outputs, environments):
-    """Episodes (agent, length, terminated, return), and the lengths of the open ones, as the examples tell them."""
+    """Episodes (agent, length, terminated, return) and the lengths of the open ones, as the examples report them."""
     episodes, running = [], {}
     for slot, out in enumerate(outputs):
         for line in out.splitlines():
@@ -213,7 +213,7 @@ def test_the_example_of_the_docs_trains(built, tmp_path):
     )
 
 
-def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
+def test_killed_process_loses_and_duplicates_no_steps(built, tmp_path):
     run = Run(tmp_path, processes=1, environments=3, steps=900, dead_after=1.0)
     learner, sent = run.learner, 0
     for planned in (300, 600, None):
@@ -221,7 +221,7 @@ def test_a_killed_process_loses_nothing_and_doubles_nothing(built, tmp_path):
         if planned is None:
             break
         run.turn_until(lambda planned=planned: learner.environment_steps >= planned)
-        # nobody answers: as a rule it has sent its message by now, but any moment has to do
+        # nobody answers: usually it has sent its message by now, but the test must pass at any moment
         time.sleep(0.2)
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""Case files of `flowsim simulate`: what they build, how they refuse, and the forces that come out."""
+"""Case files of `flowsim simulate`: what they build, their error messages, and the resulting forces."""
 
 import csv
 import math
@@ -40,7 +40,7 @@ def test_the_example_of_the_docs_runs(tmp_path):
     assert simulation.bodies[2].density == 0.8
     assert simulation.sides.bottom_velocity == 1.0
     ending = simulate(simulation, 0.5, tmp_path / "out", frames=4, snapshots=1)
-    assert "the time is over" in ending.why
+    assert "finished after" in ending.why
     table = forces(tmp_path / "out")
     documented = re.findall(
         r"`(\w+)`", DOCS.read_text().partition("`forces.csv` has")[2].partition("\n\nForces")[0]
@@ -75,8 +75,8 @@ def test_the_example_of_the_docs_runs_to_its_end(tmp_path, words):
     assert np.isfinite(forces(tmp_path / "out")["body4_x"]).all()
 
 
-def test_every_shape_has_its_place_and_size(tmp_path):
-    """Areas by hand, and the centre of the cells that are solid."""
+def test_shapes_have_the_expected_area_and_centre(tmp_path):
+    """Areas are computed by hand; the centre is that of the solid cells."""
     bodies = {
         "{shape: disk, center: [2, 1.5], diameter: 0.8}": (math.pi * 0.16, (2, 1.5)),
         "{shape: half_disk, center: [2, 1.5], angle: 1.5707963}": (math.pi / 8, (2, 1.5 - 2 / (3 * math.pi))),
@@ -96,7 +96,7 @@ def test_every_shape_has_its_place_and_size(tmp_path):
         assert found == pytest.approx(centre, abs=0.01), body
 
 
-def test_motions_are_about_the_place_of_the_body(tmp_path):
+def test_motions_start_from_the_position_of_the_body(tmp_path):
     """Where a body is at time 1, worked out by hand."""
     place = "shape: ellipse, center: [2, 1.5], angle: 0.25"
     motions = {
@@ -159,7 +159,7 @@ def test_a_heavy_free_body_falls_and_a_light_one_rises(tmp_path):
      "unknown key 'bodies.0.motion.speed': allowed are kind, velocity, duration, smooth"),
     ("bodies.0.motion=[{kind: oscillation, amplitude: 1, period: -1}]",
      "bodies.0.motion.0.period = -1: input should be greater"),
-    ("bodies.0.motion=[free, {kind: rotation, rate: 1}]", "only oscillation, rotation, ramp can be added up"),
+    ("bodies.0.motion=[free, {kind: rotation, rate: 1}]", "only oscillation, rotation, ramp can be added"),
     ("bodies.0.motion=[]", "bodies.0.motion = []: must have at least 1 entries"),
     ("bodies=[{shape: union, center: [1, 1], parts: []}]", "bodies.0.parts = []: must have at least 1 entries"),
     ("bodies=[{shape: union, center: [1, 1], parts: [{shape: disk, center: [0, 0], density: 2}]}]",
@@ -180,7 +180,7 @@ def test_a_heavy_free_body_falls_and_a_light_one_rises(tmp_path):
     ("sides.top=glass", "sides.top = 'glass': input should be 'inflow', 'outflow'"),
     ("sides.top_velocity=1", "top_velocity = 1.0: only a no_slip side can move, this one is slip"),
 ])  # fmt: skip
-def test_a_mistake_is_told_by_key_value_and_what_is_allowed(tmp_path, word, sentence):
+def test_errors_name_key_value_and_allowed_values(tmp_path, word, sentence):
     with pytest.raises(ConfigError, match=re.escape(sentence)) as caught:
         case_of(tmp_path, "{shape: disk, center: [2, 1.5]}", word)
     assert "\n" not in str(caught.value)
@@ -197,10 +197,10 @@ def test_both_measures_of_force_and_power_agree(tmp_path):
     work = np.sum(table["body0_power"] * table["dt"])
     pieces = np.diff(table["body0_x"], prepend=1.8) * table["body0_force_x"]
     pieces += np.diff(table["body0_angle"], prepend=0.0) * table["body0_torque"]
-    assert work == pytest.approx(pieces.sum(), rel=0.02)  # force times way and torque times angle
+    assert work == pytest.approx(pieces.sum(), rel=0.02)  # force and torque times motion
 
 
-def test_a_force_that_cannot_be_measured_is_nan_and_the_measure_can_be_left_out(tmp_path):
+def test_unmeasurable_balance_force_is_nan_and_can_be_left_out(tmp_path):
     near = case_of(tmp_path, "{shape: disk, center: [2, 0.6]}")
     simulate(near, 0.1, tmp_path / "near", frames=1, snapshots=1)
     table = forces(tmp_path / "near")
@@ -215,16 +215,16 @@ def test_a_force_that_cannot_be_measured_is_nan_and_the_measure_can_be_left_out(
     assert set(table) - set(bare) == {
         f"body0_balance_{name}" for name in ("force_x", "force_y", "torque", "power")
     }
-    assert np.array_equal(bare["body0_force_x"], table["body0_force_x"])  # looking changes nothing
+    assert np.array_equal(bare["body0_force_x"], table["body0_force_x"])  # no effect on the flow
 
 
-def test_a_body_goes_around_a_periodic_box_and_is_seen_at_both_sides(tmp_path):
+def test_body_wraps_around_a_periodic_box_and_is_drawn_on_both_sides(tmp_path):
     body = "{shape: disk, center: [3, 1.5], motion: {kind: ramp, velocity: [2, 0], duration: 0.5}}"
     words = ("sides.left=periodic", "sides.right=periodic", "stream=[0, 0]")
     ending = simulate(
         case_of(tmp_path, body, *words), 0.75, tmp_path / "out", frames=1, snapshots=1
     )
-    assert "the time is over" in ending.why
+    assert "finished after" in ending.why
     table = forces(tmp_path / "out")
     # half a unit of time to speed up
     assert table["body0_x"][-1] == pytest.approx(3.0 + 2.0 * (table["time"][-1] - 0.25))
@@ -239,7 +239,7 @@ def test_a_body_goes_around_a_periodic_box_and_is_seen_at_both_sides(tmp_path):
     assert not ending.complete
 
 
-def test_two_simulations_do_not_write_into_one_folder(tmp_path):
+def test_two_simulations_cannot_write_into_one_folder(tmp_path):
     from flowsim import Grid, Simulation
 
     def flow():
@@ -255,7 +255,7 @@ def test_two_simulations_do_not_write_into_one_folder(tmp_path):
     SimulationFiles(tmp_path, flow(), *notes)
 
 
-def test_a_body_is_held_and_sprung_as_it_says(tmp_path):
+def test_held_degrees_of_freedom_and_springs_are_applied(tmp_path):
     simulation = case_of(
         tmp_path,
         "{shape: disk, center: [2, 1.5], motion: free, held: [x, angle], "

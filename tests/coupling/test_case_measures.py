@@ -1,4 +1,4 @@
-"""What a case of `flowsim simulate` measures: probes, records, statistics; and its shapes from a Python file."""
+"""Probes, records and statistics of a case of `flowsim simulate`, and its shapes from a Python file."""
 
 import csv
 import re
@@ -52,7 +52,7 @@ def table(path: Path) -> dict[str, np.ndarray]:
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
-def test_a_case_is_recorded_without_a_change_of_its_forces(case, tmp_path):
+def test_recording_does_not_change_the_forces(case, tmp_path):
     simulate(load_case(str(case), []), 1.5, tmp_path / "with", frames=2, snapshots=1)
     words = ["probes=[]", "record=null", "statistics=null"]
     simulate(load_case(str(case), words), 1.5, tmp_path / "without", frames=2, snapshots=1)
@@ -71,7 +71,7 @@ def test_a_case_is_recorded_without_a_change_of_its_forces(case, tmp_path):
         assert fields["samples"] == 4  # from 0.5 on
 
 
-def test_statistics_that_begin_after_the_end_are_told_and_not_written(case, tmp_path, capsys):
+def test_statistics_starting_after_the_end_are_reported_and_not_written(case, tmp_path, capsys):
     words = [str(case), "statistics.start=20", "--time", "0.5", "-o", str(tmp_path / "out")]
     assert run_command(["simulate", *words, "--frames", "1", "--snapshots", "1"]) == 0
     assert (
@@ -82,7 +82,7 @@ def test_statistics_that_begin_after_the_end_are_told_and_not_written(case, tmp_
     assert (tmp_path / "out" / "record.csv").exists()
 
 
-def test_an_endless_time_is_refused(case, capsys):
+def test_infinite_time_is_refused(case, capsys):
     assert run_command(["simulate", str(case), "--time", "inf"]) == 2
     assert "--time = inf" in capsys.readouterr().err
 
@@ -95,7 +95,7 @@ def test_probes_alone_are_recorded_in_every_step(case):
     assert recorder.step[0].tolist() == [1, 2, 3]
 
 
-def test_a_run_that_goes_on_measures_as_one_that_was_never_stopped(case, tmp_path):
+def test_restarted_simulation_records_the_same_as_an_uninterrupted_one(case, tmp_path):
     simulate(load_case(str(case), []), 2.0, tmp_path / "whole", frames=2, snapshots=1)
     simulate(load_case(str(case), []), 1.1, tmp_path / "parts", frames=2, snapshots=1)
     said: list[str] = []
@@ -121,7 +121,7 @@ def test_a_run_that_goes_on_measures_as_one_that_was_never_stopped(case, tmp_pat
     assert statistics.samples[0] > 5
 
 
-def test_netcdf_is_written_where_it_is_asked_for(case, tmp_path):
+def test_netcdf_is_written_on_request(case, tmp_path):
     xarray = pytest.importorskip("xarray", reason="needs flowsim-rl[xarray]")
     code = run_command(["simulate", str(case), "--time", "1.0", "--netcdf", "--frames", "1", "--snapshots", "1",
                         "-o", str(tmp_path / "out")])  # fmt: skip
@@ -136,7 +136,7 @@ def test_netcdf_is_written_where_it_is_asked_for(case, tmp_path):
         simulate(nothing, 0.5, tmp_path / "nothing", netcdf=True)
 
 
-def test_the_folder_stays_below_its_size(case, tmp_path):
+def test_output_stays_below_max_size(case, tmp_path):
     limit = 3_000_000
     simulate(load_case(str(case), []), 1.0, tmp_path / "out", frames=2, snapshots=2, max_size=limit)
     files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
@@ -153,7 +153,7 @@ def test_the_folder_stays_below_its_size(case, tmp_path):
     [
         ("probes=[[9, 1]]", "probes.0 = [9, 1]: not in the box of 8 x 4"),
         ("probes=[1]", "probes.0 = 1: must be a list"),
-        ("record.steps=2", "record has every and steps, but must have one of them"),
+        ("record.steps=2", "record has both every and steps; give only one of them"),
         ("record.every=0", "record.every = 0: input should be greater than 0"),
         ("record.evry=1", "unknown key 'record.evry': did you mean 'record.every'?"),
         (
@@ -178,13 +178,13 @@ def test_the_folder_stays_below_its_size(case, tmp_path):
         ),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence(case, word, sentence):
+def test_invalid_settings_give_a_one_line_error(case, word, sentence):
     with pytest.raises(ConfigError, match=re.escape(sentence.format(folder=case.parent))) as caught:
         load_case(str(case), [word])
     assert "\n" not in str(caught.value)
 
 
-def test_a_shape_of_a_python_file_has_its_place_density_and_motion(case):
+def test_python_shape_has_the_given_position_density_and_motion(case):
     body = (
         "{shape: python, file: shapes.py, function: wedge, arguments: {height: 0.8}, center: [2, 1.5], angle: 0.3, \
 density: 2, motion: free}"
@@ -212,8 +212,8 @@ statistics: {start: 7.0}
 """
 
 
-def test_heat_is_conducted_and_recorded_as_the_case_says(tmp_path):
-    """Between a wall at 2 and one that takes 0.25: T = 2 - y / 2."""
+def test_heat_conduction_is_recorded(tmp_path):
+    """Between a wall at temperature 2 and one that takes a heat flux of 0.25: T = 2 - y / 2."""
     (tmp_path / "heated.yaml").write_text(HEATED)
     simulate(
         load_case(str(tmp_path / "heated.yaml"), []), 8.0, tmp_path / "out", frames=2, snapshots=1
@@ -231,7 +231,7 @@ def test_heat_is_conducted_and_recorded_as_the_case_says(tmp_path):
         assert file["VTKHDF/CellData/temperature"].shape[-2:] == (32, 16)
 
 
-def test_a_body_of_a_temperature_makes_the_flow_rise(tmp_path):
+def test_heated_body_makes_the_flow_rise(tmp_path):
     words = [
         "temperature={diffusivity: 0.05, buoyancy: [0.0, 1.0]}",
         "bodies=[{shape: disk, center: [0.25, 0.5], diameter: 0.25, temperature: 1.5}]",

@@ -1,4 +1,4 @@
-"""Runs under siege, in short: `make chaos` is the long form. See siege.py, and audit.py for what is compared."""
+"""Short chaos runs; `make chaos` is the long form. See siege.py for the disturbances and audit.py for the checks."""
 
 import copy
 import shutil
@@ -23,7 +23,7 @@ SINGLE = {"workers": {"processes": 4, "agents": 4}}
 
 @pytest.fixture
 def laid(tmp_path):
-    """Make sieges whose processes are gone in the end."""
+    """Make sieges, and end their processes after the test."""
     sieges = []
 
     def lay(**settings):
@@ -37,7 +37,7 @@ def laid(tmp_path):
 
 @pytest.fixture(scope="module")
 def besieged(tmp_path_factory):
-    """A finished run in which something died at labelled points again and again; and its audit."""
+    """A finished run whose processes died repeatedly at labelled points, and its audit."""
     siege = Siege(tmp_path_factory.mktemp("besieged") / "run", seed=2, **BATCHES)
     try:
         siege.die_at("learner.before-save", 1)  # before the first checkpoint that has a log
@@ -59,7 +59,7 @@ def besieged(tmp_path_factory):
     return siege, report
 
 
-def test_deaths_at_labelled_points(besieged):
+def test_kills_at_labelled_points_lose_nothing(besieged):
     siege, report = besieged
     assert report.is_clean, report
     assert report.returned > 1000
@@ -68,8 +68,8 @@ def test_deaths_at_labelled_points(besieged):
     assert not [file for file in siege.run_folder.iterdir() if file.suffix == ".tmp"]
 
 
-def test_a_bad_network_of_messages(laid):
-    # what stands in between reads messages, and makes some of its own
+def test_unreliable_message_network_loses_nothing(laid):
+    # the proxy reads messages, and makes some of its own
     unencrypted = {"workers": SINGLE["workers"] | {"curve": "never"}}
     siege = laid(
         **unencrypted, agent={"network": "lstm", "window": 3, "env_steps_per_gradient_step": 4.0}
@@ -87,7 +87,7 @@ def test_a_bad_network_of_messages(laid):
     assert all(siege.done()[kind] > 0 for kind in kinds)
 
 
-def test_a_bad_network_of_connections(laid):
+def test_unreliable_connections_lose_nothing(laid):
     siege = laid(workers=SINGLE["workers"] | {"dead_after": 600.0})
     siege.through(lambda target: TcpProxy(siege.learner_address, delay=0.005, seed=1))
     siege.start()
@@ -101,7 +101,7 @@ def test_a_bad_network_of_connections(laid):
     assert report.returned == report.held  # nobody died
 
 
-def test_workers_elsewhere_outlive_the_learner(laid):
+def test_manually_started_workers_outlive_the_learner(laid):
     siege = laid(
         workers={"processes": 3, "agents": 3, "launcher": "none"},
         env_options={"step_seconds": 0.02},
@@ -122,7 +122,7 @@ def test_workers_elsewhere_outlive_the_learner(laid):
     assert report.returned >= 300
 
 
-def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
+def test_without_outboxes_each_environment_loses_at_most_one_step(laid):
     siege = laid(workers={"outbox": False})
     siege.start()
     siege.wait_steps(1)
@@ -133,7 +133,7 @@ def test_without_outboxes_a_death_costs_each_environment_one_step_at_most(laid):
     assert len(report.without_outbox) <= report.environments
 
 
-def test_a_joint_step_of_many_agents_is_there_once_or_not_at_all(laid):
+def test_multi_agent_step_is_stored_once_or_not_at_all(laid):
     siege = laid(env="parallel:oracle", env_options={"fail_at": 120})
     siege.start()
     siege.wait_steps(1)
@@ -185,9 +185,9 @@ def episode_of(learner, row):
 
 
 def last_journal(journal):
-    """The journal that was written last: of a process that lived to the end, so that all of it is held.
+    """Return the journal that was written last: its process lived to the end, so all of its steps are held.
 
-    A shorter one than two steps is of an environment that was made late, or for a process that was killed soon.
+    A journal of fewer than two steps is of an environment made late, or of a process killed early.
     """
     written = (path for path in journal.glob("*.steps") if path.stat().st_size >= 2 * ENTRY.size)
     return max(written, key=lambda path: path.stat().st_mtime_ns)
@@ -207,7 +207,7 @@ def test_the_audit_notices_a_lost_step(found):
     assert not report.is_clean
 
 
-def test_the_audit_notices_a_doubled_episode_and_its_order(found):
+def test_the_audit_notices_a_duplicated_episode_and_its_order(found):
     learner, _, look = found
     memory, storage = learner.memory, learner.memory.storage
     names = [tuple(storage.observation[storage.start[row], 2:]) for row in range(storage.next_id)]
@@ -230,7 +230,7 @@ def test_the_audit_notices_an_invented_step(found):
 
 
 @pytest.mark.parametrize("what", ["reward", "action", "terminated", "final_observation"])
-def test_the_audit_notices_what_is_otherwise_than_it_was(found, what):
+def test_the_audit_notices_changed_values(found, what):
     learner, _, look = found
     array = getattr(learner.memory.storage, what)
     before = copy.deepcopy(array[3])

@@ -23,11 +23,11 @@ from coupling.simulation.case import load_case
 from coupling.simulation.files import parse_size
 from coupling.simulation.simulate import simulate
 from coupling.worker.environments import describe_task
-from flowsim.backend import cuda_is_there
+from flowsim.backend import cuda_is_available
 from rl_agent.learner import Learner
 from rl_agent.policy import Policy
 
-WITHOUT_A_GPU = pytest.mark.skipif(cuda_is_there(), reason="there is a GPU")
+WITHOUT_A_GPU = pytest.mark.skipif(cuda_is_available(), reason="there is a GPU")
 DISK = """
 nx: 64
 ny: 32
@@ -78,7 +78,7 @@ def test_simulate_writes_forces_fields_and_films(tmp_path, monkeypatch, capsys):
     ]
     code, out, _ = command(words, monkeypatch, capsys)
     assert code == 0
-    assert "the time is over" in out
+    assert "finished after" in out
     with (tmp_path / "out" / "forces.csv").open() as file:
         rows = list(csv.DictReader(file))
     times = np.array([float(row["time"]) for row in rows])
@@ -106,7 +106,7 @@ def test_simulate_writes_forces_fields_and_films(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "vorticity.gif").stat().st_size > 1000
 
 
-def test_simulate_goes_on_from_a_restart_as_if_never_stopped(tmp_path, monkeypatch, capsys):
+def test_simulate_restart_equals_an_uninterrupted_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk.yaml").write_text(DISK)
 
@@ -149,7 +149,7 @@ def test_simulate_goes_on_from_a_restart_as_if_never_stopped(tmp_path, monkeypat
     assert not (tmp_path / "other").exists()
 
 
-def test_no_option_of_output_changes_the_flow(tmp_path, monkeypatch, capsys):
+def test_output_options_do_not_change_the_flow(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk.yaml").write_text(DISK)
     looks = [
@@ -172,7 +172,7 @@ def test_no_option_of_output_changes_the_flow(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "forces.csv").read_bytes().startswith(table)
 
 
-def test_a_film_of_a_simulation_has_the_pictures_that_were_asked_for(tmp_path, monkeypatch, capsys):
+def test_simulation_film_has_the_requested_number_of_frames(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk.yaml").write_text(DISK)
     for frames in (3, 100):  # 100 are more than there are steps
@@ -181,7 +181,7 @@ def test_a_film_of_a_simulation_has_the_pictures_that_were_asked_for(tmp_path, m
         assert len(imageio.imread(tmp_path / "out" / "vorticity.mp4")) == frames + 1
 
 
-def test_simulate_keeps_below_the_size(tmp_path, monkeypatch, capsys):
+def test_simulate_stays_below_max_size(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk.yaml").write_text(DISK)
     out, sizes, said = tmp_path / "out", [], []
@@ -211,7 +211,7 @@ def test_simulate_keeps_below_the_size(tmp_path, monkeypatch, capsys):
     times = vtk_times(out / "fields.vtkhdf")
     assert len(times) > 2
     assert times[0] == 0
-    # thinned, but still evenly spaced, but for the step that each comes after its time
+    # thinned but still evenly spaced, except that each comes up to a step after its time
     assert np.allclose(np.diff(times), np.diff(times).mean(), atol=gaps.max())
     assert len(list((out / "fields").iterdir())) == len(times)
 
@@ -243,7 +243,7 @@ def test_sizes_have_units(text, size):
         pytest.param("backend=cuda", 'backend = "cuda": CuPy ', marks=WITHOUT_A_GPU),
     ],
 )
-def test_simulate_refuses_nonsense_in_a_sentence(tmp_path, monkeypatch, capsys, word, sentence):
+def test_simulate_refuses_invalid_settings(tmp_path, monkeypatch, capsys, word, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "disk.yaml").write_text(DISK)
     code, _, err = command(["simulate", "disk.yaml", word, "-o", "out"], monkeypatch, capsys)
@@ -253,9 +253,7 @@ def test_simulate_refuses_nonsense_in_a_sentence(tmp_path, monkeypatch, capsys, 
 
 
 @WITHOUT_A_GPU
-def test_training_on_a_device_that_is_not_there_is_refused_in_a_sentence(
-    tmp_path, monkeypatch, capsys
-):
+def test_training_on_a_missing_backend_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wake.yaml").write_text(WAKE)
     code, _, err = command(["train", "wake.yaml", "env_options.backend=cuda"], monkeypatch, capsys)
@@ -290,7 +288,7 @@ gym.register("Sized-v0", Sized, max_episode_steps=3)
 
 @pytest.fixture
 def wake(tmp_path, monkeypatch):
-    """The folder of a run in the wake that has learned nothing yet."""
+    """The folder of an untrained run in the wake."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wake.yaml").write_text(WAKE)
     config = load_config("wake.yaml")
@@ -303,7 +301,7 @@ def wake(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "render"])
-def test_an_agent_is_refused_in_a_task_of_other_spaces(verb, tmp_path, monkeypatch, capsys):
+def test_agent_is_refused_in_a_task_with_other_spaces(verb, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sized.py").write_text(SIZED)
     config = load_config(None, ["env=sized:Sized-v0"])
@@ -313,9 +311,9 @@ def test_an_agent_is_refused_in_a_task_of_other_spaces(verb, tmp_path, monkeypat
     folder.create(config, lambda: learner.save(folder.checkpoint))
     folder.unlock()
     for change, sentence in (
-        ("size=3", "its observations have shape (3,) with these env_options, but (2,) where the agent was trained"),
-        ("acts=3", "its actions have shape (3,) with these env_options, but (1,) where the agent was trained"),
-        ("choices=4", "its discrete actions are 4 with these env_options, but 0 where the agent was trained"),
+        ("size=3", "its observations have shape (3,) with these env_options, but (2,) in training"),
+        ("acts=3", "its actions have shape (3,) with these env_options, but (1,) in training"),
+        ("choices=4", "its discrete actions are 4 with these env_options, but 0 in training"),
     ):  # fmt: skip
         words = [verb, "agent", f"env_options.{change}", "--trust"]
         words += ["-o", "x.png"] if verb == "render" else []
@@ -325,7 +323,7 @@ def test_an_agent_is_refused_in_a_task_of_other_spaces(verb, tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_an_evaluation_whose_environment_does_not_return_says_so(shell):
+def test_evaluation_reports_a_hanging_environment(shell):
     still = SIZED.replace(
         "return *self.reset()", "__import__('time').sleep(1e6)\n        return *self.reset()"
     )
@@ -353,23 +351,23 @@ def test_an_evaluation_whose_environment_does_not_return_says_so(shell):
     assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
 
 
-def test_an_option_of_two_names_is_called_as_it_was_typed(monkeypatch, capsys):
+def test_error_names_the_option_as_it_was_typed(monkeypatch, capsys):
     for name in ("--episodes", "--starts"):
         code, _, err = command(["render", "wake", name, "0"], monkeypatch, capsys)
         assert code == 2
         assert err.startswith(f"flowsim: {name} = 0: ")
 
 
-def test_a_connection_file_that_is_not_there_says_who_has_one(tmp_path, monkeypatch, capsys):
+def test_missing_connection_file_error_says_where_to_find_it(tmp_path, monkeypatch, capsys):
     missing = tmp_path / "connection.json"
     code, _, err = command(["worker", "--connect", str(missing)], monkeypatch, capsys)
     assert code == 2
-    assert f"flowsim: --connect: there is no {missing}; a run has it in its folder" in err
+    assert f"flowsim: --connect: {missing} does not exist; it is in the folder of a run" in err
 
 
 @pytest.mark.parametrize("key", ["run.evaluate_episodes", "run.select_episodes"])
-def test_more_episodes_than_can_be_played_are_refused(key, tmp_path, monkeypatch, capsys):
-    """A million million of them were once begun, without a word and without an end."""
+def test_too_many_episodes_are_refused(key, tmp_path, monkeypatch, capsys):
+    """Such a run was once begun silently and never ended."""
     monkeypatch.chdir(tmp_path)
     words = ["train", "small/lq1", f"{key}=1e12"]
     code, _, err = command(words, monkeypatch, capsys)
@@ -377,7 +375,7 @@ def test_more_episodes_than_can_be_played_are_refused(key, tmp_path, monkeypatch
     assert "input should be less than or equal to 1000000" in err
 
 
-def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, capsys):
+def test_agent_is_evaluated_with_changed_env_options(wake, monkeypatch, capsys):
     changes = ["env_options.episode_actions=1", "env_options.cells_per_diameter=10"]
     code, out, _ = command(
         ["evaluate", "wake", *changes, "--episodes", "2", "--json"], monkeypatch, capsys
@@ -390,7 +388,7 @@ def test_an_agent_is_judged_in_another_task_than_its_own(wake, monkeypatch, caps
     for word, sentence in (
         (
             "agent.gamma=0.9",
-            "agent.gamma=0.9: only env_options.KEY=VALUE can be changed of a trained agent",
+            "agent.gamma=0.9: only env_options.KEY=VALUE can be changed for a trained agent",
         ),
         ("env_options.cells=9", "env_options.cells is no option"),
         ("env_options.cells_per_diameter=0", "cells_per_diameter"),
@@ -431,7 +429,7 @@ def test_render_films_an_agent_and_baselines(wake, tmp_path, monkeypatch, capsys
         assert words in out
     assert (tmp_path / "of" / "wake" / "film.mp4").stat().st_size > 1000
     assert (tmp_path / "of" / "wake" / "film.gif").stat().st_size > 1000
-    monkeypatch.setattr(Policy, "load", None)  # whatever is refused is refused before any work
+    monkeypatch.setattr(Policy, "load", None)  # invalid input is refused before any work
     for file, words in (
         ("film.avi", "'.avi'"),
         ("/proc/nowhere/film.mp4", "cannot be written to /proc/nowhere"),
@@ -454,7 +452,7 @@ def test_the_benchmark_counts_every_agent_of_a_message():
 
 
 @pytest.mark.parametrize("name", typer.main.get_command(cli.app).commands)
-def test_every_command_helps_with_an_example(name, monkeypatch, capsys):
+def test_help_of_every_command_has_an_example(name, monkeypatch, capsys):
     code, out, _ = command([name, "--help"], monkeypatch, capsys)
     assert code == 0
     assert f"Example: flowsim {name} " in out
@@ -471,7 +469,7 @@ def test_status_json_is_one_object(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_a_gpu_that_is_not_there_is_bad_input(tmp_path, monkeypatch, capsys):
+def test_missing_gpu_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "task.yaml").write_text("env: Pendulum-v1\nagent: {device: cuda}\n")
     code, _, error = command(["train", "task.yaml"], monkeypatch, capsys)

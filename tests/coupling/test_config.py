@@ -23,7 +23,7 @@ def preset(tmp_path):
     return str(file)
 
 
-def test_numbers_mean_what_a_scientist_means(preset):
+def test_numbers_may_use_scientific_notation(preset):
     assert load_config(preset).agent.learning_rate == 1e-4
     assert load_config(preset, ["agent.learning_rate=3E-3"]).agent.learning_rate == 3e-3
     assert load_config(preset, ["env_options.x=1e-5"]).env_options["x"] == 1e-5
@@ -75,15 +75,15 @@ def test_every_shipped_preset_is_valid_by_name_and_by_path(name):
         ("agent.gamma=2", r"agent\.gamma = 2: input should be less than or equal to 1"),
         ("run.steps=many", r"run\.steps = 'many': input should be a valid integer"),
         ("workers.processes=30", r"workers\.processes = 30 is more than workers\.agents = 24"),
-        ("run.name=a/b", r"run\.name = 'a/b': a run's name is made of at most 100 letters"),
-        (f"run.name={'a' * 101}", "a run's name is made of at most 100 letters"),
+        ("run.name=a/b", r"run\.name = 'a/b': a run's name has at most 100 characters: letters"),
+        (f"run.name={'a' * 101}", "a run's name has at most 100 characters: letters"),
         ("env=mine: Reach-v0", "env: must be one word .* such as mine:Reach-v0"),
         ("env=mine:", "env: must be one word .* such as mine:ID"),
         ("steps", "'steps' is not of the form key=value"),
         ("run.steps.x=1", r"run\.steps: input should be a valid integer"),
     ],
 )
-def test_a_mistake_is_one_sentence(preset, word, sentence):
+def test_invalid_settings_give_a_one_line_error(preset, word, sentence):
     with pytest.raises(ConfigError, match=sentence) as caught:
         load_config(preset, [word])
     assert "\n" not in str(caught.value)
@@ -106,12 +106,12 @@ def test_a_mistake_is_one_sentence(preset, word, sentence):
         ("nothing-like-it", "give a YAML file, or a name that `flowsim presets` lists, or env=ID$"),
     ],
 )
-def test_a_missing_preset_is_one_sentence(name, sentence):
+def test_missing_preset_gives_a_one_line_error(name, sentence):
     with pytest.raises(ConfigError, match=sentence):
         load_config(name)
 
 
-def test_a_wrong_value_is_told_before_a_key_that_is_missing():
+def test_wrong_value_is_reported_before_a_missing_key():
     with pytest.raises(
         ConfigError, match=r"agent.algorithm = 'sacc': did you mean 'sac'\? \(and 1 more\)"
     ):
@@ -121,7 +121,7 @@ def test_a_wrong_value_is_told_before_a_key_that_is_missing():
 
 
 @pytest.mark.parametrize("text", ["env: a\nenv: b\n", "[1, 2]", "env: [", "agent: {}\n"])
-def test_a_bad_file_is_one_sentence(tmp_path, text):
+def test_bad_file_gives_a_one_line_error(tmp_path, text):
     (tmp_path / "bad.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_config(str(tmp_path / "bad.yaml"))
@@ -149,7 +149,7 @@ TEXTS = [
 ]
 
 
-def test_the_texts_among_the_settings_are_known():
+def test_text_settings_are_known():
     assert {"env", "run.name", "run.folder", "workers.bind", "workers.slurm.partition"} <= set(
         TEXTS
     )
@@ -158,10 +158,10 @@ def test_the_texts_among_the_settings_are_known():
 
 @pytest.mark.parametrize("key", TEXTS)
 @pytest.mark.parametrize("word", WORDS)
-def test_words_stay_words(key, word, tmp_path):
+def test_text_settings_stay_text(key, word, tmp_path):
     """On the command line, quoted or not, and in a file."""
     said = [apply_overrides({}, [f"{key}={text}"], RunConfig) for text in (word, f"'{word}'")]
-    if word not in ("a: b", "@here"):  # of which YAML would make something else, and says so
+    if word not in ("a: b", "@here"):  # YAML reads these as something else, and an error says so
         *sections, last = key.split(".")
         lines = [f"{'  ' * depth}{name}:" for depth, name in enumerate(sections)]
         text = "\n".join([*lines, f"{'  ' * len(sections)}{last}: {word}"])
@@ -173,14 +173,14 @@ def test_words_stay_words(key, word, tmp_path):
         assert content == word or (nullable and content is None) or isinstance(content, dict)
 
 
-def test_lists_and_maps_of_words_hold_words():
+def test_lists_and_maps_of_text_hold_text():
     setup = apply_overrides({}, ["workers.slurm.setup=[module load gcc, 12, no]"], RunConfig)
     assert setup["workers"]["slurm"]["setup"] == ["module load gcc", "12", "no"]
     limits = apply_overrides({}, ["workers.slurm.sbatch={time: 1:30:00, nodes: 010}"], RunConfig)
     assert limits["workers"]["slurm"]["sbatch"] == {"time": "1:30:00", "nodes": 10}
 
 
-def test_what_nobody_declares_is_a_number_as_scientists_write_it():
+def test_undeclared_values_are_parsed_as_numbers():
     text = "{a: 1e5, b: 010, c: 1_000, d: 2024-01-01, e: 1:30, f: 0x1f, g: .5, h: -.inf, i: no}"
     assert parse_yaml(text) == {
         "a": 1e5, "b": 10, "c": 1000, "d": "2024-01-01", "e": "1:30", "f": 31, "g": 0.5,
@@ -189,12 +189,12 @@ def test_what_nobody_declares_is_a_number_as_scientists_write_it():
 
 
 @pytest.mark.parametrize("word", [*WORDS, "1e5", "1.5e-3", ".5", "1_000", "null", ""])
-def test_words_are_written_such_that_they_are_read_back(word):
+def test_text_survives_a_yaml_round_trip(word):
     content = {"env": "Any-v0", "env_options": {"word": word, word: 1}}
     assert parse_yaml(dump_yaml(content)) == content
 
 
-def test_the_folder_of_runs_means_what_a_shell_means(tmp_path, monkeypatch):
+def test_run_folder_is_expanded_as_in_a_shell(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SCRATCH", "/scratch/me")
     (tmp_path / "task.yaml").write_text("env: CartPole-v1\nrun: {folder: ~}\n")
@@ -203,7 +203,7 @@ def test_the_folder_of_runs_means_what_a_shell_means(tmp_path, monkeypatch):
         assert load_config("$HOME/task.yaml", [f"run.folder={text}"]).run.folder == meant
 
 
-def test_a_file_that_is_called_like_a_variable_is_that_file(tmp_path, monkeypatch):
+def test_existing_file_named_like_a_variable_is_not_expanded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("$x").touch()
     assert expand_path("$x") == "$x"

@@ -1,4 +1,4 @@
-"""A flood of connections is kept out by the kernel, and who is there goes on."""
+"""The kernel drops a flood of connections, and connected peers continue."""
 
 import contextlib
 import resource
@@ -21,7 +21,7 @@ from coupling.wire.connection_limiter import (
 )
 from coupling.wire.protocol import Status, encode_control
 
-# not in front: a file there has the name of the package mujoco
+# appended, not prepended: a file there has the name of the package mujoco
 sys.path.append(str(ROOT / "benchmarks" / "service"))
 import flooder
 
@@ -60,7 +60,7 @@ def opened():
 
 @pytest.fixture(params=LOCKS, ids=lambda lock: lock.__name__)
 def lock(request):
-    """One way to shut a door; skipped where the kernel does not permit it to this user."""
+    """One way to drop connections; skipped where the kernel does not permit it to this user."""
     with socket.create_server(("127.0.0.1", 0)) as tried:
         try:
             request.param(tried, ())
@@ -95,7 +95,9 @@ def is_kept_out(peer):
     return not stands(peer, 0.3)
 
 
-def test_who_comes_after_the_budget_is_kept_out_until_the_second_is_over(lock, make, clock, opened):
+def test_connections_over_the_budget_are_dropped_until_the_second_is_over(
+    lock, make, clock, opened
+):
     door = make()
     before = opened(door.port)
     assert is_let_in(before)
@@ -115,7 +117,7 @@ def test_who_comes_after_the_budget_is_kept_out_until_the_second_is_over(lock, m
     assert door.floods == 1
 
 
-def test_a_connection_that_stands_is_not_touched(lock, make, opened):
+def test_established_connection_is_not_affected(lock, make, opened):
     door = make()
     peer = opened(door.port)
     assert is_let_in(peer)
@@ -135,7 +137,7 @@ def test_a_connection_that_stands_is_not_touched(lock, make, opened):
 
 @pytest.fixture
 def filters():
-    """Skip where the kernel refuses filters; those who are not root are refused by some."""
+    """Skip where the kernel refuses filters; some kernels permit them only to root."""
     with socket.create_server(("127.0.0.1", 0)) as tried:
         try:
             lock_by_filter(tried, ())
@@ -144,11 +146,11 @@ def filters():
 
 
 def refuse(listener, known):
-    """Do what a kernel without this lock does, and one that has nothing to detach."""
+    """Fail like a kernel that does not support this lock, or that has nothing to detach."""
     raise PermissionError(1, "Operation not permitted") if known is not None else FileNotFoundError
 
 
-def test_a_lock_that_the_kernel_refuses_makes_room_for_the_next(lock, make, clock, opened):
+def test_next_lock_is_used_when_the_kernel_refuses_one(lock, make, clock, opened):
     door = make(locks=[refuse, lock])
     door.tend(door.budget + 1)
     assert is_kept_out(opened(door.port))
@@ -158,7 +160,7 @@ def test_a_lock_that_the_kernel_refuses_makes_room_for_the_next(lock, make, cloc
     assert door.has_lock
 
 
-def test_without_any_lock_everybody_is_let_in_and_it_says_so(make, clock, opened):
+def test_without_a_lock_all_connections_are_accepted_and_this_is_reported(make, clock, opened):
     door = make(locks=[refuse, refuse])
     for _ in range(3):
         door.tend(2 * door.budget + 2)
@@ -169,8 +171,10 @@ def test_without_any_lock_everybody_is_let_in_and_it_says_so(make, clock, opened
     assert not door.has_lock
 
 
-def test_a_filter_for_which_there_is_no_room_any_more_does_not_stay(filters, make, clock, opened):
-    """It was attached once, and the kernel refuses the next one: the other lock is taken, and opened again."""
+def test_filter_is_replaced_when_the_kernel_has_no_memory_for_the_next(
+    filters, make, clock, opened
+):
+    """One filter was attached and the kernel refuses the next: the other lock is used, and opened again."""
 
     def filter_once(listener, known):
         if known is not None and door.floods > 1:
@@ -189,7 +193,7 @@ def test_a_filter_for_which_there_is_no_room_any_more_does_not_stay(filters, mak
     assert is_let_in(opened(door.port))
 
 
-def test_addresses_of_workers_have_a_budget_of_their_own(filters, make, opened):
+def test_worker_addresses_have_a_separate_budget(filters, make, opened):
     door = make()
     for number in range(1, 256):
         door.know(f"10.0.0.{number}")
@@ -202,7 +206,7 @@ def test_addresses_of_workers_have_a_budget_of_their_own(filters, make, opened):
     assert is_kept_out(opened(door.port, "127.0.0.2"))
 
 
-def test_more_addresses_than_a_filter_holds_do_no_harm(filters, make, opened):
+def test_latest_addresses_are_kept_when_a_filter_is_full(filters, make, opened):
     door = make()
     for number in range(5000):
         door.know(f"10.0.{number // 256}.{number % 256}")
@@ -212,7 +216,7 @@ def test_more_addresses_than_a_filter_holds_do_no_harm(filters, make, opened):
     assert is_kept_out(opened(door.port))
 
 
-def test_it_is_shut_while_descriptors_are_short(lock, make, clock, opened):
+def test_connections_are_dropped_while_file_descriptors_are_scarce(lock, make, clock, opened):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.ExitStack() as stack:
         lowest = stack.enter_context(socket.socket()).fileno()
@@ -233,7 +237,7 @@ def test_it_is_shut_while_descriptors_are_short(lock, make, clock, opened):
 
 
 class Idle:
-    """A learner that nobody has begun with."""
+    """A learner without workers."""
 
     environment_steps = gradient_steps = 0
 
@@ -254,7 +258,7 @@ def server(tmp_path, clock):
 
 @pytest.fixture
 def ask_for_status(server):
-    """Ask as an honest peer does that has been there before the flood, until the answer comes."""
+    """Ask for the status as an honest peer connected before the flood, until the answer comes."""
     with zmq.Context() as context, context.socket(zmq.DEALER) as honest:
         honest.linger = 0
         honest.connect(server.endpoint)
@@ -273,8 +277,8 @@ def ask_for_status(server):
 
 
 @pytest.mark.parametrize("kind", flooder.KINDS)
-def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status, kind):
-    """Everything happens within one second of the server's clock, and an honest peer is answered all the while."""
+def test_flood_reaches_python_only_up_to_the_budget(server, ask_for_status, kind):
+    """Everything happens within one second of the server's clock, and an honest peer is answered throughout."""
     port, budget, at_once = int(server.endpoint.rpartition(":")[2]), 64 + 4, 20
     asked = 0
     while asked < 400:
@@ -285,30 +289,30 @@ def test_of_a_flood_python_hears_no_more_than_the_budget(server, ask_for_status,
     came = server.accepted
     assert budget < came <= budget + 2 * at_once
     assert server.refused + server.counts.violations <= 2 * came
-    assert sum("connections came within a second" in refusal for refusal in server.refusals) == 1
+    assert sum("connections arrived within a second" in refusal for refusal in server.refusals) == 1
 
 
 @pytest.fixture
 def no_lock(monkeypatch):
-    """A kernel that permits no way to shut a door; for a server that is made after it."""
+    """A kernel that permits no lock, for a server made after this fixture."""
     monkeypatch.setattr("coupling.wire.connection_limiter.LOCKS", [refuse])
 
 
 @pytest.mark.usefixtures("no_lock")
-def test_a_flood_that_cannot_be_kept_out_is_told(server, ask_for_status):
-    """The learner goes on, serves who is there, and says what can be done."""
+def test_flood_that_cannot_be_limited_is_reported(server, ask_for_status):
+    """The learner continues, serves connected peers, and says what can be done."""
     port = int(server.endpoint.rpartition(":")[2])
     asked = 0
     while asked < 400:
         asked += flooder.flood(("127.0.0.1", port), "noise", rate=1000.0, seconds=0.02)["asked"]
         ask_for_status()
     wait_until(lambda: server.turn(0.01) or server.accepted > 300)
-    (told,) = [refusal for refusal in server.refusals if "connections came within" in refusal]
-    assert "no means to keep them out" in told
+    (told,) = [refusal for refusal in server.refusals if "connections arrived within" in refusal]
+    assert "this system cannot limit them" in told
     assert "workers.transport=ipc" in told
 
 
-def test_after_the_flood_a_new_peer_gets_in(server, ask_for_status, clock):
+def test_new_peer_is_accepted_after_the_flood(server, ask_for_status, clock):
     port = int(server.endpoint.rpartition(":")[2])
     while server.accepted <= 64 + 4:
         flooder.flood(("127.0.0.1", port), "noise", rate=1000.0, seconds=0.02)

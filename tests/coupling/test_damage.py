@@ -1,4 +1,4 @@
-"""Damage of every kind of file of a run folder: a sentence, or the same as before; nothing is lost unseen."""
+"""Damage to every kind of file of a run folder gives an error or the same content; nothing is lost silently."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from shell import RESULT
 
 from cases.yaml_files import parse_yaml
 from coupling.errors import ConfigError, RunError
-from coupling.files import making_sense_of
+from coupling.files import reporting_damage
 from coupling.film.curves import plot_runs
 from coupling.pages.metrics import _COUNTERS, _GAUGES, _OF_WORKERS, prometheus_text
 from coupling.pages.report import _evaluations, _runs, write_report
@@ -44,7 +44,7 @@ STATUS = dict.fromkeys((*_COUNTERS, *_GAUGES), 3) | {
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """A small run folder with all that a training leaves."""
+    """A small run folder with all files of a training."""
     folder = RunFolder(tmp_path_factory.mktemp("runs") / "run")
     words = [
         "env=small/none",
@@ -109,7 +109,7 @@ def damaged(path, seed):
 
 
 def outcome(read):
-    """Return what a reader returns, or the sentence that a person gets."""
+    """Return what a reader returns, or its error message."""
     try:
         return read()
     except (ConfigError, RunError) as error:
@@ -123,7 +123,7 @@ def test_a_damaged_configuration_is_refused(copy):
     for content in damaged(folder.config_file, 1):
         folder.config_file.write_bytes(content)
         got = outcome(folder.config)
-        # in the first line a bit may cost the checksum itself
+        # a flipped bit in the first line may destroy the checksum itself
         assert isinstance(got, str) or got == before, content
         refused += isinstance(got, str)
     assert refused > FLIPS // 2
@@ -134,7 +134,7 @@ def test_a_damaged_configuration_is_refused(copy):
 
 
 @pytest.mark.slow
-def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
+def test_damaged_checkpoint_is_refused_or_reads_the_same(copy):
     folder = copy()
     arrays, meta = load_learner(folder).contents()
     for content in damaged(folder.checkpoint, 2):
@@ -155,7 +155,7 @@ def test_a_damaged_checkpoint_is_refused_or_the_same(copy):
         (lambda file: os.truncate(file, 0), "it is damaged: File is not a zip file"),
     ],
 )
-def test_a_checkpoint_that_is_gone_or_cut_off_is_told_once(copy, spoil, why):
+def test_missing_or_truncated_checkpoint_gives_one_error(copy, spoil, why):
     folder = copy()
     spoil(folder.checkpoint)
     sentence = f"checkpoint {folder.checkpoint} cannot be used: {why}"
@@ -166,7 +166,7 @@ def test_a_checkpoint_that_is_gone_or_cut_off_is_told_once(copy, spoil, why):
 @pytest.mark.parametrize(
     "notes", [b"[]", b'"x"', b"{}", b"[" * 100_000, b"\xff", b'{"format": []}']
 )
-def test_notes_of_a_checkpoint_that_make_no_sense(copy, notes):
+def test_checkpoint_with_invalid_metadata_is_refused(copy, notes):
     folder = copy()
     with np.load(folder.checkpoint) as file:
         arrays = dict(file) | {"meta": np.frombuffer(notes, np.uint8)}
@@ -175,7 +175,7 @@ def test_notes_of_a_checkpoint_that_make_no_sense(copy, notes):
     assert "cannot be used" in outcome(lambda: load_controller(folder, deterministic=True, seed=0))
 
 
-def test_an_array_that_says_that_it_has_nine_tebibytes_takes_no_memory(copy):
+def test_array_header_claiming_nine_tebibytes_allocates_no_memory(copy):
     folder = copy()
     with zipfile.ZipFile(folder.checkpoint) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -189,7 +189,7 @@ def test_an_array_that_says_that_it_has_nine_tebibytes_takes_no_memory(copy):
     assert "9895604649984 bytes" in outcome(lambda: load_learner(folder))
 
 
-def test_a_damaged_experience_log_loses_nothing_unseen(copy):
+def test_damaged_experience_log_loses_nothing_silently(copy):
     folder = copy()
     log = folder.experience / "00000001.log"
     for content in damaged(log, 3):
@@ -202,7 +202,7 @@ def test_a_damaged_experience_log_loses_nothing_unseen(copy):
             assert log.read_bytes() == content
         elif got != RECORDS:
             assert got == RECORDS[: len(got)]
-            # what ends at the end of a record is as if nothing had come after it
+            # a log cut at the end of a record reads as if nothing had followed
             assert (
                 said or content == (copy().experience / "00000001.log").read_bytes()[: len(content)]
             )
@@ -210,7 +210,7 @@ def test_a_damaged_experience_log_loses_nothing_unseen(copy):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["episodes", "statistics"])
-def test_damaged_tables_are_told_and_kept(copy, table):
+def test_damaged_tables_are_reported_and_kept(copy, table):
     folder = copy()
     path = getattr(folder, table)
     rows = len(path.read_bytes().splitlines()) - 1
@@ -218,7 +218,7 @@ def test_damaged_tables_are_told_and_kept(copy, table):
         path.write_bytes(content)
         outcome(episodes_table(folder).read)
         outcome(statistics_table(folder).read)
-        if number % 10 == 0:  # pictures take their time
+        if number % 10 == 0:  # plots are slow
             outcome(lambda: plot_runs([folder], folder.path / "curves.png"))
             outcome(lambda: write_report([folder], folder.path / "report.html"))
         said = []
@@ -231,7 +231,7 @@ def test_damaged_tables_are_told_and_kept(copy, table):
 
 
 @pytest.mark.parametrize("key", ["state", "pid", "written"])
-def test_a_status_that_lacks_what_is_always_there_is_damaged(copy, key):
+def test_status_without_a_required_key_is_damaged(copy, key):
     folder = copy()
     status = json.loads(folder.status.read_text())
     del status[key]
@@ -242,12 +242,12 @@ def test_a_status_that_lacks_what_is_always_there_is_damaged(copy, key):
 
 
 @pytest.mark.slow
-def test_a_damaged_status_or_evaluation_is_a_sentence(copy, capsys):
+def test_damaged_status_or_evaluation_gives_an_error(copy, capsys):
     folder = copy()
 
     def look():
         status = read_status(folder.status)
-        with making_sense_of(folder.status):
+        with reporting_damage(folder.status):
             print_status(status)
             return prometheus_text(status)
 
@@ -267,7 +267,7 @@ def test_a_damaged_status_or_evaluation_is_a_sentence(copy, capsys):
             outcome(lambda: write_report([folder], folder.path / "report.html"))
 
 
-def test_a_damaged_list_of_starts_is_still_added_to(copy):
+def test_damaged_list_of_starts_is_still_appended_to(copy):
     folder = copy()
     for content in damaged(folder.starts, 7):
         folder.starts.write_bytes(content)
@@ -286,10 +286,10 @@ def test_a_damaged_list_of_starts_is_still_added_to(copy):
         f"a: {'1' * 5000}",
     ],
 )  # fmt: skip
-def test_yaml_that_cannot_be_is_an_error_of_yaml(text):
+def test_impossible_yaml_raises_a_yaml_error(text):
     with pytest.raises(yaml.YAMLError):
         parse_yaml(text)
 
 
-def test_yaml_with_aliases_is_taken():
+def test_yaml_aliases_are_accepted():
     assert parse_yaml("a: &x [1, {b: 2}]\nc: [*x, *x]")["c"] == [[1, {"b": 2}]] * 2

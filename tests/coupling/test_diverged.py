@@ -1,4 +1,4 @@
-"""What ended runs that should go on: a learner that diverges, and a step that holds the interpreter."""
+"""Runs that must not end for good: a learner that diverges, and a step that holds the interpreter."""
 
 import re
 
@@ -12,7 +12,7 @@ from rl_agent import Learner
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_a_run_that_diverges_goes_on_from_its_last_checkpoint(shell, monkeypatch, capsys):
+def test_diverged_run_resumes_from_its_last_checkpoint(shell, monkeypatch, capsys):
     preset, update = shell.preset(workers={"processes": 1}), Learner.update
 
     def diverging(learner):
@@ -26,9 +26,9 @@ def test_a_run_that_diverges_goes_on_from_its_last_checkpoint(shell, monkeypatch
         code, stderr = main_in_process(shell, ["train", preset], monkeypatch, capsys)
     assert code == 1
     assert re.search(
-        r"learning has diverged, .* `flowsim resume runs/run` continues from the checkpoint of \d+ environment steps, "
-        r"without the \d+ since \(kept as experience/\*.diverged\); if it diverges again, begin a new run with a "
-        r"smaller agent.learning_rate",
+        r"learning has diverged: .* `flowsim resume runs/run` continues from the checkpoint of \d+ environment steps, "
+        r"without the \d+ steps since then \(kept as experience/\*.diverged\); if it diverges again, begin a new run "
+        r"with a smaller agent.learning_rate",
         " ".join(stderr.split()),
     ), stderr
     assert shell.status()["state"] == "failed"
@@ -41,7 +41,7 @@ def test_a_run_that_diverges_goes_on_from_its_last_checkpoint(shell, monkeypatch
     assert (
         audit(learner) + learner.collector.open_episodes.length.sum() == learner.environment_steps
     )
-    learner.algorithm.weights[:] = np.nan  # a run of before, whose checkpoint is what diverged
+    learner.algorithm.weights[:] = np.nan  # an older run, whose checkpoint itself has diverged
     learner.save(shell.run_folder / "checkpoint.npz")
     words = ["resume", "runs/run", "run.steps=5000"]
     code, stderr = main_in_process(shell, words, monkeypatch, capsys)
@@ -49,12 +49,12 @@ def test_a_run_that_diverges_goes_on_from_its_last_checkpoint(shell, monkeypatch
     assert "was written after learning had diverged" in complaint(stderr)
     code, stderr = main_in_process(shell, ["evaluate", "runs/run"], monkeypatch, capsys)
     assert code == 1
-    assert "actions that are not finite: its learning has diverged" in stderr
+    assert "actions that are not finite: its training has diverged" in stderr
 
 
 @pytest.mark.slow
-def test_a_step_may_hold_the_interpreter_for_longer_than_a_worker_may_be_silent(shell):
-    """As solvers do that are called through ctypes.PyDLL, f2py or pybind11."""
+def test_step_may_hold_the_interpreter_longer_than_dead_after(shell):
+    """Solvers called through ctypes.PyDLL, f2py or pybind11 do this."""
     preset = shell.preset(
         env_options={"hold": 2, "hold_at": [5, 50]},
         workers={"processes": 1, "agents": 1, "dead_after": 0.6, "heartbeat": 0.2},

@@ -23,7 +23,7 @@ class Fleeing:
         return np.stack([0.0 * push, push, 0.0 * push], axis=1)
 
 
-def test_a_batch_gives_what_single_episodes_give():
+def test_batched_evaluation_equals_single_episodes():
     evaluated = evaluate(ENV, OPTIONS, Fleeing(), episodes=EPISODES, seed=3)
     env, controller = gymnasium.make(ENV, **OPTIONS), Fleeing()
     for number in range(EPISODES):

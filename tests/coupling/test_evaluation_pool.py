@@ -1,4 +1,4 @@
-"""Who plays an evaluation changes nothing in it; processes that play with us end with us, and are missed."""
+"""The number of processes does not change an evaluation; processes end with it, and the death of one is an error."""
 
 import os
 from multiprocessing import active_children
@@ -16,7 +16,7 @@ EPISODES = 2 * AT_ONCE_OF_FLOWS + 3
 
 
 class Failing:
-    """Takes no action in the parts of other processes."""
+    """A controller that fails in other processes."""
 
     def __init__(self):
         self._here = os.getpid()
@@ -35,7 +35,7 @@ def play(pool, controller, told=None):
     return pool.play(controller, EPISODES, 3, progress)
 
 
-def test_who_plays_changes_nothing():
+def test_results_do_not_depend_on_the_number_of_processes():
     controller = RandomController(3, seed=1)
     with EvaluationPool(ENV, OPTIONS, processes=1) as pool:
         alone = play(pool, controller)
@@ -54,7 +54,7 @@ def test_who_plays_changes_nothing():
     assert [over for over, _ in heard] == sorted(over for over, _ in heard)
 
 
-def test_each_part_draws_actions_of_its_own():
+def test_each_part_draws_its_own_random_actions():
     controller, states = RandomController(3, seed=1), np.zeros((2, 14), np.float32)
     drawn = []
     for part in (0, 1, 0):
@@ -64,7 +64,7 @@ def test_each_part_draws_actions_of_its_own():
     assert not np.isin(drawn[0], drawn[1]).any()
 
 
-def test_what_fails_elsewhere_is_told_and_nobody_is_left():
+def test_failure_in_another_process_is_reported_and_no_process_is_left():
     with (
         pytest.raises(RunError, match="episode of the evaluation failed: ArithmeticError: no idea"),
         EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool,
@@ -73,20 +73,20 @@ def test_what_fails_elsewhere_is_told_and_nobody_is_left():
     assert not active_children()
 
 
-def test_a_process_that_dies_is_missed():
+def test_death_of_a_process_is_reported():
     def kill(over, actions):
         for other in active_children():
             other.kill()
 
     with (
-        pytest.raises(RunError, match=r"a process that plays episodes .* died \(exit code -9\)"),
+        pytest.raises(RunError, match=r"a process of the evaluation died \(exit code -9\)"),
         EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool,
     ):
         play(pool, RandomController(3, seed=1), kill)
     assert not active_children()
 
 
-def test_other_tasks_are_played_here():
+def test_other_tasks_run_in_this_process():
     with EvaluationPool("flowsim/LinearQuadratic-v0", {"dimension": 1}, patience=0.0) as pool:
         pool.play(RandomController(1, seed=1), 30, 3, lambda over, actions: None)
         assert not active_children()

@@ -16,7 +16,7 @@ SIZE = 2
 
 
 class Counting:
-    """A learner that acts with the sum of what it was given, and counts what came."""
+    """A learner that acts with the sum of its observations, and counts what it receives."""
 
     def __init__(self):
         self.environment_steps = self.gradient_steps = 0
@@ -59,7 +59,7 @@ class Counting:
 
 @pytest.fixture
 def parts(tmp_path):
-    """An exchange with two workers of two and of one environment, its learner, and what reads its log."""
+    """An exchange with two workers, of two environments and of one, its learner, and its log."""
     log, learner = ExperienceLog(tmp_path / "log"), Counting()
     log.begin(0)
     yield SimpleNamespace(
@@ -89,7 +89,7 @@ def step(entry, sequence, reward):
 
 
 def send(exchange, frame):
-    """Do what a server does with a message, but for the answers; return the verdict."""
+    """Handle a message as a server does, except for the answer; return the verdict."""
     header, body = protocol.decode(frame)
     verdict = exchange.ledger.classify(header)
     if verdict is Verdict.TAKE:
@@ -115,7 +115,7 @@ def play(exchange):
     return entries
 
 
-def test_what_comes_twice_counts_once(parts):
+def test_duplicate_messages_count_once(parts):
     play(parts.exchange)
     assert parts.learner.environment_steps == 9
     assert parts.learner.told == [
@@ -125,7 +125,7 @@ def test_what_comes_twice_counts_once(parts):
     assert parts.exchange.counts.round_trips == 12
 
 
-def test_a_log_makes_the_same_exchange_again(parts, tmp_path):
+def test_replayed_log_restores_the_exchange(parts, tmp_path):
     entries = play(parts.exchange)
     parts.exchange.close(entries[0].session)
     parts.exchange.flush()
@@ -140,7 +140,7 @@ def test_a_log_makes_the_same_exchange_again(parts, tmp_path):
     other.close()
 
 
-def test_a_body_that_is_not_what_its_header_says_changes_nothing(parts):
+def test_body_that_contradicts_its_header_changes_nothing(parts):
     entry = parts.exchange.open(7, 0, 2)
     before = parts.exchange.notes()
     frame = frame_of(entry, Kind.RESET, 1, b"\0" * 5)
@@ -211,7 +211,7 @@ def rounds(learner, log, arrivals):
     return exchange
 
 
-def test_in_a_synchronous_exchange_nothing_depends_on_when_messages_arrive(tmp_path):
+def test_synchronous_exchange_does_not_depend_on_arrival_times(tmp_path):
     told = []
     arrivals = (
         [((0, 1), (0, 0))] * 4,
@@ -223,7 +223,7 @@ def test_in_a_synchronous_exchange_nothing_depends_on_when_messages_arrive(tmp_p
         learner = Learning()
         exchange = rounds(learner, log, each)
         told.append(learner.told)
-        # the log makes it again, gradient steps included
+        # the log reproduces it, including gradient steps
         other = ExperienceLog(tmp_path / f"{number} again")
         other.begin(0)
         again = Exchange(Learning(), other, [2, 1], SIZE, limit=100, synchronous=True)
@@ -237,7 +237,7 @@ def test_in_a_synchronous_exchange_nothing_depends_on_when_messages_arrive(tmp_p
     assert told[0][: len(first)] == first
 
 
-def test_what_is_pending_in_a_synchronous_exchange_is_handed_over_for_a_checkpoint(tmp_path):
+def test_pending_synchronous_steps_are_handed_over_for_a_checkpoint(tmp_path):
     log = ExperienceLog(tmp_path / "log")
     log.begin(0)
     learner = Learning()
@@ -267,13 +267,13 @@ def answered(exchange, entry, frame):
     assert exchange.answer([entry], epoch=0) == [entry]
 
 
-def test_a_step_that_cannot_be_learned_from_is_no_transition(parts, tmp_path):
+def test_unlearnable_step_gives_no_transition(parts, tmp_path):
     exchange, learner = parts.exchange, parts.learner
     entry = exchange.open(7, 0, 2)
     answered(exchange, entry, reset(entry))
     frames = [
         odd_step(entry, 2, rewards=[1.0, 2.0], seen=[3.0, 1e38]),
-        odd_step(entry, 3, rewards=[1.5, 2.5], seen=[4.0, 5.0]),  # from what cannot be learned from
+        odd_step(entry, 3, rewards=[1.5, 2.5], seen=[4.0, 5.0]),  # from an observation that cannot be learned from
         odd_step(entry, 4, rewards=[1e20, 3.0], seen=[6.0, 7.0]),
         odd_step(entry, 5, rewards=[4.0, 5.0], seen=[8.0, 1e30], truncated=[True, True], final=[2e18, 9.0]),
         odd_step(entry, 6, rewards=[6.0, 7.0], seen=[9.0, 9.0]),
@@ -310,7 +310,7 @@ def test_a_step_that_cannot_be_learned_from_is_no_transition(parts, tmp_path):
     other.close()
 
 
-def test_a_first_observation_that_cannot_be_learned_from_begins_nothing(parts):
+def test_unlearnable_first_observation_starts_no_episode(parts):
     exchange, learner = parts.exchange, parts.learner
     entry = exchange.open(7, 0, 2)
     answered(exchange, entry, reset(entry, 1e20))

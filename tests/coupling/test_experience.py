@@ -78,13 +78,13 @@ def ends_of_records(folder):
     return ends
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_written_records_are_read_back(tmp_path):
     filled(tmp_path)
     assert read(tmp_path) == RECORDS
 
 
 @pytest.mark.parametrize("state", [0, 5])
-def test_a_decision_comes_back_to_the_bit(tmp_path, state):
+def test_decision_round_trip_is_exact(tmp_path, state):
     before = decision(state=state)
     filled(tmp_path, [Answered.of([7], 1, 2, before)])
     (record,) = read(tmp_path)
@@ -108,7 +108,7 @@ def test_a_tail_torn_at_any_byte_leaves_the_records_before_it(tmp_path):
         assert file.stat().st_size == ends[whole]  # what is torn is cut off
 
 
-def test_a_tail_that_was_torn_is_no_damage_once_a_later_segment_follows(tmp_path):
+def test_torn_tail_before_a_later_segment_is_not_damage(tmp_path):
     _, file = filled(tmp_path)
     file.write_bytes(file.read_bytes()[:-3])
     log = ExperienceLog(tmp_path)
@@ -130,8 +130,8 @@ def test_any_changed_byte_before_the_last_segment_is_damage(tmp_path):
         content[place] ^= 0x10
 
 
-def test_any_changed_byte_of_the_last_segment_is_damage_unless_it_is_in_the_last_record(tmp_path):
-    """Lengths as well: a record that seems to run to the end of the file has whole ones within."""
+def test_any_changed_byte_of_the_last_segment_is_damage_except_in_the_last_record(tmp_path):
+    """This includes lengths: a record that seems to reach the end of the file contains whole records."""
     ends = ends_of_records(tmp_path / "reference")
     _, file = filled(tmp_path / "changed")
     sound = file.read_bytes()
@@ -152,16 +152,16 @@ def test_any_changed_byte_of_the_last_segment_is_damage_unless_it_is_in_the_last
         said = []
         log = ExperienceLog(tmp_path / "changed")
         assert list(log.records_since(0, said.append)) == RECORDS[:-1]
-        assert said[0].startswith(f"the experience log ends in {ends[-1] - ends[-2]} bytes")
+        assert said[0].startswith(f"the experience log ends with {ends[-1] - ends[-2]} bytes")
 
 
-def test_zeros_that_a_power_failure_leaves_at_the_end_are_a_torn_record(tmp_path):
+def test_trailing_zeros_after_a_power_failure_are_a_torn_record(tmp_path):
     _, file = filled(tmp_path)
     file.write_bytes(file.read_bytes() + bytes(4096))
     assert read(tmp_path) == RECORDS
 
 
-def test_only_a_word_gives_up_what_lies_behind_a_damage_and_it_is_kept(tmp_path):
+def test_records_after_damage_are_discarded_only_on_request_and_kept_aside(tmp_path):
     for segment in (0, 1):
         filled(tmp_path, segment=segment)
     first, second = tmp_path / "00000000.log", tmp_path / "00000001.log"
@@ -193,7 +193,7 @@ def test_steps_that_would_be_lost_are_counted(tmp_path):
         read(tmp_path)
 
 
-def test_a_missing_segment_is_told(tmp_path):
+def test_missing_segment_is_reported(tmp_path):
     for segment in (3, 5):
         filled(tmp_path, segment=segment)
     with pytest.raises(RunError, match=r"00000004.log is missing; 5 whole records behind that"):
@@ -207,7 +207,7 @@ def test_a_missing_segment_is_told(tmp_path):
     assert log.segments() == [3, 4]
 
 
-def test_segments_before_a_checkpoint_are_forgotten(tmp_path):
+def test_segments_before_a_checkpoint_are_deleted(tmp_path):
     for segment in range(4):
         log, _ = filled(tmp_path, segment=segment)
     log.forget_before(2)
@@ -215,7 +215,7 @@ def test_segments_before_a_checkpoint_are_forgotten(tmp_path):
     assert read(tmp_path, since=2) == RECORDS * 2
 
 
-def test_a_segment_that_begins_again_is_empty(tmp_path):
+def test_restarted_segment_is_empty(tmp_path):
     filled(tmp_path)
     log = ExperienceLog(tmp_path)
     log.begin(0)
@@ -224,7 +224,7 @@ def test_a_segment_that_begins_again_is_empty(tmp_path):
     assert read(tmp_path) == RECORDS[:1]
 
 
-def test_a_full_disk_is_an_error_at_once_unless_it_may_be_waited_for(tmp_path, monkeypatch):
+def test_full_disk_raises_at_once_unless_waiting_is_allowed(tmp_path, monkeypatch):
     log = ExperienceLog(tmp_path)
     log.begin(0)
     log.append(RECORDS[0])
@@ -238,7 +238,7 @@ def test_a_full_disk_is_an_error_at_once_unless_it_may_be_waited_for(tmp_path, m
     assert read(tmp_path) == RECORDS[:1]
 
 
-def test_another_error_is_not_waited_for():
+def test_other_errors_are_raised_at_once():
     def broken():
         raise OSError(errno.EIO, "Input/output error")
 
@@ -262,12 +262,12 @@ print("done", flush=True)
 """
 
 
-def test_a_full_disk_is_waited_for_and_what_was_written_of_a_record_is_taken_back(tmp_path):
+def test_full_disk_is_waited_for_and_a_partial_record_removed(tmp_path):
     """A limit on the size of files stands for the disk; it is raised from outside, as room is made."""
     small, large = 5500, 10**9
     process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path)],
-        # the limit would tear that, too
+        # the limit would truncate bytecode files, too
         env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
         stdout=subprocess.PIPE,
         text=True,
@@ -286,7 +286,7 @@ def test_a_full_disk_is_waited_for_and_what_was_written_of_a_record_is_taken_bac
     ]
 
 
-def test_waiting_tells_how_long(monkeypatch):
+def test_waiting_reports_the_time_waited(monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(experience.time, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(experience.time, "sleep", lambda seconds: None)

@@ -1,4 +1,4 @@
-"""Agents to share: a folder that others evaluate, an ONNX file, and what neither can be used for."""
+"""Exported agents: a folder that others can evaluate, an ONNX file, and what neither can be used for."""
 
 import json
 import stat
@@ -22,7 +22,7 @@ def trained_policy():
     return learner.policy()
 
 
-def test_the_folder_of_an_agent_has_its_policy_and_task(shell):
+def test_exported_folder_has_policy_and_task(shell):
     done = shell.run("export", "wake", "-o", "mine")
     assert done.returncode == 0, done.stderr
     shipped, mine = find_agent(Path("wake")), shell.folder / "mine"
@@ -41,7 +41,7 @@ def test_the_folder_of_an_agent_has_its_policy_and_task(shell):
         ("/proc/policy.onnx", "cannot be written to"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_a_sentence(shell, output, says):
+def test_invalid_output_is_refused(shell, output, says):
     (shell.folder / "mine").mkdir()
     (shell.folder / "mine" / "something").write_text("")
     done = shell.run("export", "wake", "-o", output)
@@ -50,7 +50,7 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(shell, output, says):
 
 
 @pytest.mark.slow
-def test_an_onnx_file_of_a_shipped_agent_acts_as_it_does(shell):
+def test_onnx_file_acts_like_the_shipped_agent(shell):
     onnxruntime = pytest.importorskip("onnxruntime")
     done = shell.run("export", "swimmer", "-o", "new/policy.onnx")
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ def test_an_onnx_file_of_a_shipped_agent_acts_as_it_does(shell):
 
 
 @pytest.mark.slow
-def test_the_folder_of_an_agent_may_be_changed_by_hand(shell):
+def test_exported_folder_may_be_edited(shell):
     done = shell.run("train", shell.preset(), "run.steps=300", "run.name=first")
     assert done.returncode == 0, done.stderr
     assert shell.run("export", "runs/first", "-o", "mine").returncode == 0
@@ -81,7 +81,7 @@ def test_the_folder_of_an_agent_may_be_changed_by_hand(shell):
     assert (shell.folder / "yours" / "config.yaml").read_bytes() == config.read_bytes()
 
 
-def test_a_policy_alone_is_not_resumed_and_not_touched(shell):
+def test_policy_without_a_learner_is_not_resumed_and_not_changed(shell):
     assert shell.run("export", "wake", "-o", "mine").returncode == 0
     folder = shell.folder / "mine"
     folder.chmod(0o755)
@@ -93,7 +93,7 @@ def test_a_policy_alone_is_not_resumed_and_not_touched(shell):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 
 
-def test_a_folder_with_a_policy_but_no_task_says_what_is_missing(shell):
+def test_folder_without_a_task_reports_the_missing_file(shell):
     (shell.folder / "mine").mkdir()
     trained_policy().save(shell.folder / "mine" / "checkpoint.npz")
     for command in (["evaluate"], ["render"], ["resume"], ["export", "-o", "x.onnx"]):

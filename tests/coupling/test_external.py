@@ -1,4 +1,4 @@
-"""The task that lives outside Python: its spaces are known, and nobody tries to step it."""
+"""The external task: its spaces are known, and stepping it in Python is refused."""
 
 import pytest
 from shell import complaint
@@ -10,7 +10,7 @@ from coupling.worker.environments import describe_task, make_vector
 OPTIONS = {"observation_size": 4, "action_low": [-1.0, 0.0], "action_high": [1.0, 0.5]}
 
 
-def test_the_options_give_the_spaces():
+def test_options_define_the_spaces():
     task = describe_task(EXTERNAL, OPTIONS)
     assert task.observation_space.shape == (4,)
     assert task.action_bounds == ([-1.0, 0.0], [1.0, 0.5])
@@ -34,13 +34,13 @@ def test_the_options_give_the_spaces():
         ),
     ],
 )
-def test_bad_options_are_one_sentence(changes, sentence):
+def test_bad_options_are_refused(changes, sentence):
     with pytest.raises(ConfigError, match=sentence):
         describe_task(EXTERNAL, OPTIONS | changes)
 
 
-def test_stepping_it_in_python_is_one_sentence():
-    with pytest.raises(ConfigError, match="lives outside Python"):
+def test_stepping_in_python_is_refused():
+    with pytest.raises(ConfigError, match="is outside Python"):
         make_vector(EXTERNAL, OPTIONS, 1)
 
 
@@ -51,7 +51,7 @@ def test_stepping_it_in_python_is_one_sentence():
         (["workers.launcher=none", "run.evaluate_episodes=2"], "run.evaluate_episodes must be 0"),
     ],
 )
-def test_who_would_step_it_in_python_is_told_before_anything_is_made(shell, words, sentence):
+def test_stepping_in_python_is_refused_before_a_run_is_created(shell, words, sentence):
     done = shell.run("train", shell.preset(env=EXTERNAL, env_options=OPTIONS), *words)
     assert done.returncode == 2
     assert sentence in complaint(done.stderr)

@@ -1,4 +1,4 @@
-"""A trained policy acts for programs outside Python, and what they report is what the evaluation says."""
+"""A trained policy acts for programs outside Python, and the evaluation agrees with what they report."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def test_every_environment_plays_its_share_of_each_controller():
     assert found["random"].returns.tolist() == [45.0, 11.0, 10.0]
 
 
-def test_an_episode_that_was_cut_off_is_played_again():
+def test_abandoned_episode_is_played_again():
     acting = Acting(trained_policy(), 1, 1, deterministic=True, seed=0)
     agents = np.array([0])
     acting.begin(agents, np.zeros((1, 2), np.float32))
@@ -86,7 +86,7 @@ def external_run(shell, **workers):
     return folder
 
 
-def test_the_evaluation_says_what_the_programs_in_c_report(built, shell):
+def test_evaluation_equals_what_the_c_programs_report(built, shell):
     folder = external_run(shell)
     evaluation = shell.start("evaluate", "runs/balls", "--episodes", "8", "--json")
     wait_until(folder.connection.exists)
@@ -112,11 +112,11 @@ def test_the_evaluation_says_what_the_programs_in_c_report(built, shell):
     assert not folder.connection.exists()
 
 
-def test_nobody_who_connects_is_waited_for_no_longer_than_the_run_says(shell):
+def test_evaluation_without_workers_ends_after_workers_wait(shell):
     folder = external_run(shell, wait=1.0)
     done = shell.run("evaluate", "runs/balls")
     assert done.returncode == 1
-    assert "no worker was there for workers.wait = 1 s" in done.stderr.splitlines()[-1]
+    assert "no worker was connected for workers.wait = 1 s" in done.stderr.splitlines()[-1]
     assert not folder.connection.exists()
 
 
@@ -124,4 +124,4 @@ def test_fewer_episodes_than_environments_are_refused(shell):
     external_run(shell)
     done = shell.run("evaluate", "runs/balls", "--episodes", "3")
     assert done.returncode == 2
-    assert "each plays one at least" in complaint(done.stderr)
+    assert "each plays at least one episode" in complaint(done.stderr)

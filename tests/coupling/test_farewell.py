@@ -1,4 +1,4 @@
-"""A learner that ends: every worker hears of it, late ones and those that connect again, too."""
+"""Every worker is told when the learner ends, including late and reconnecting ones."""
 
 import socket
 import threading
@@ -23,7 +23,7 @@ def farewell():
         assert not thread.is_alive()
 
 
-def test_the_farewell_waits_for_workers_that_a_restarted_learner_has_not_heard(served, farewell):
+def test_farewell_waits_for_workers_not_heard_since_a_restart(served, farewell):
     _, server, peer = served
     worker, newcomer, stranger = peer(), peer(), peer()
     worker.join()
@@ -38,9 +38,9 @@ def test_the_farewell_waits_for_workers_that_a_restarted_learner_has_not_heard(s
         each.socket.close()
 
 
-def test_who_is_waited_for_is_told_to_the_caller(served, clock):
+def test_time_waited_is_reported_to_the_caller(served, clock):
     _, server, peer = served
-    worker = peer()  # one that nobody holds closes its connection at a moment of its own
+    worker = peer()  # a peer without a reference may close its connection at any moment
     worker.join()
     seconds = []
 
@@ -49,12 +49,12 @@ def test_who_is_waited_for_is_told_to_the_caller(served, clock):
         clock.now += 4.0
 
     server.close("the end", 12.0, waiting)
-    # the worker was told and does not answer, which is waited for a quarter of the time
+    # the worker was told and does not answer: the server waits a quarter of the time for it
     assert seconds == [0.0]
     worker.socket.close()
 
 
-def test_a_worker_that_never_comes_back_is_waited_for_within_bounds(served, clock):
+def test_farewell_gives_up_on_a_worker_that_never_returns(served, clock):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -68,11 +68,11 @@ def test_a_worker_that_never_comes_back_is_waited_for_within_bounds(served, cloc
         clock.now += 4.0
 
     server.close("the end", 12.0, waiting)
-    # what is kept for the workers of the learner before ends after two times dead_after, that is 6 s
+    # slots kept for the workers of the previous learner expire after twice dead_after, that is 6 s
     assert seconds == [0.0, 4.0]
 
 
-def test_the_farewell_reaches_a_worker_that_connects_anew_meanwhile(served, farewell):
+def test_farewell_reaches_a_worker_that_reconnects(served, farewell):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -89,9 +89,7 @@ def test_the_farewell_reaches_a_worker_that_connects_anew_meanwhile(served, fare
     heart.close()
 
 
-def test_the_farewell_waits_for_a_worker_that_was_told_over_a_connection_that_it_gave_up(
-    served, farewell
-):
+def test_farewell_waits_for_a_worker_told_over_an_abandoned_connection(served, farewell):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -109,7 +107,7 @@ def test_the_farewell_waits_for_a_worker_that_was_told_over_a_connection_that_it
     worker.socket.close()
 
 
-def test_the_farewell_waits_for_nobody_who_is_dead_or_went_away(served, farewell):
+def test_farewell_does_not_wait_for_dead_or_departed_peers(served, farewell):
     _, server, peer = served
     worker = peer()
     worker.join()

@@ -37,7 +37,7 @@ def test_film_in_both_formats(tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted(files)
 
 
-def test_square_boxes_stand_side_by_side(tmp_path):
+def test_panels_of_square_boxes_are_side_by_side(tmp_path):
     render_film(
         {"a": ZeroController(), "b": ZeroController()},
         tmp_path / "film.gif",
@@ -50,8 +50,8 @@ def test_square_boxes_stand_side_by_side(tmp_path):
     assert shape[2] == 160 + 4 + 160
 
 
-def test_every_episode_is_one_of_the_environment(tmp_path):
-    """A batch gives, for each seed, what a single environment gives; failures are marked."""
+def test_filmed_episodes_equal_those_of_the_environment(tmp_path):
+    """For each seed, the batch equals a single environment; failures are marked."""
     seeds = [3, 0, 11, 5]
     endings = render_film(
         {"agent": PD["flowsim/DCylinderWake-v0"], "no control": ZeroController()},
@@ -107,13 +107,13 @@ def test_every_episode_is_one_of_the_environment(tmp_path):
         ("film.gif", {"seeds": []}, "no seeds"),
         ("film.gif", {"limit": 0.0}, "limit is 0.0"),
         ("film.gif", {"limit": float("nan")}, "limit is nan"),
-        ("film-%04d.gif", {}, "only pictures are numbered"),
-        ("film-%s.png", {}, "only pictures are numbered"),
-        ("film.gif", {"env": "CartPole-v1", "env_options": {}}, "'CartPole-v1' is no flow task"),
+        ("film-%04d.gif", {}, "only a series of PNG images is numbered"),
+        ("film-%s.png", {}, "only a series of PNG images is numbered"),
+        ("film.gif", {"env": "CartPole-v1", "env_options": {}}, "'CartPole-v1' is not a flow task"),
         (
             "film.gif",
             {"env": "parallel:meadow", "env_options": {}},
-            "'parallel:meadow' is no flow task",
+            "'parallel:meadow' is not a flow task",
         ),
     ],
 )
@@ -129,8 +129,8 @@ def test_bad_requests_write_nothing(tmp_path, monkeypatch, paths, changes, words
     assert not list(tmp_path.iterdir())
 
 
-def test_the_picture_is_the_same_whoever_watches():
-    """Filming does not change what happens."""
+def test_watching_does_not_change_the_flow():
+    """Observations are the same with and without a film."""
     env, watched = (
         gymnasium.make("flowsim/DCylinderWake-v0", cells_per_diameter=8).unwrapped for _ in range(2)
     )
@@ -142,8 +142,8 @@ def test_the_picture_is_the_same_whoever_watches():
     assert len(seen) > 10
 
 
-def test_pictures_are_of_equal_times_and_say_their_own(tmp_path, monkeypatch):
-    """Every picture is of a step of the solver, the nearest to its share of the action; decisions are met exactly."""
+def test_frames_are_evenly_spaced_and_captioned_with_their_time(tmp_path, monkeypatch):
+    """Every frame shows the solver step nearest to its time; frames at decisions are exact."""
     seen, drawn = [], draw_panel
 
     def draw(scene, caption, *words, **named):
@@ -155,7 +155,7 @@ def test_pictures_are_of_equal_times_and_say_their_own(tmp_path, monkeypatch):
     render_film(
         {"pd": push}, tmp_path / "film.png", env_options=env, actions=3, frames_per_action=6
     )
-    times = np.array([caption.time for caption in seen[:-1]])  # the last one stands
+    times = np.array([caption.time for caption in seen[:-1]])  # the last frame is held
     np.testing.assert_allclose(times[::6], [0.0, 1.0, 2.0, 3.0], atol=1e-12)
     off = times - np.arange(1 + 3 * 6) / 6
     assert 0.0 < np.abs(off).max() <= 0.5 * 0.5 / 8, "half of a step at CFL 0.5 and 8 cells per D"
@@ -165,11 +165,11 @@ def test_pictures_are_of_equal_times_and_say_their_own(tmp_path, monkeypatch):
     made.episodes.watch = lambda simulation: steps.append(simulation.time[0] - began)
     for _ in range(3):
         observation = made.step(push(observation[None])[0])[0]
-    assert set(times[1:]) <= set(steps), "those of the solver when nobody films"
+    assert set(times[1:]) <= set(steps), "the solver's steps without filming"
 
 
 def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
-    """The agent's colour is around the middle of every picture of a series, and wanders without the camera."""
+    """The agent's colour stays around the middle of every frame, and wanders without the camera."""
     env = "flowsim/EllipticalSwimmer-v0"
     options = {
         "env": env,
@@ -192,7 +192,7 @@ def test_the_camera_keeps_the_agent_in_the_middle(tmp_path):
     assert middles[False].max() > 20
 
 
-def test_a_series_replaces_a_longer_one(tmp_path):
+def test_image_series_replaces_a_longer_one(tmp_path):
     for actions in (3, 1):
         render_film(
             {"zero": ZeroController()},
@@ -202,13 +202,13 @@ def test_a_series_replaces_a_longer_one(tmp_path):
             width=160,
             fps=2,
         )
-    # the start, five pictures of the action, and three of the end
+    # the initial state, five frames of the action, and three of the end
     assert sorted(file.name for file in tmp_path.iterdir()) == [
         f"{n:03d}.png" for n in range(1, 10)
     ]
 
 
-def test_a_film_of_three_quantities_is_as_much_taller(tmp_path):
+def test_film_of_three_quantities_stacks_three_panels(tmp_path):
     shapes = []
     for names in ("vorticity", "vorticity,speed,pressure"):
         render_film(
@@ -223,8 +223,8 @@ def test_a_film_of_three_quantities_is_as_much_taller(tmp_path):
     assert shapes[1][0] == shapes[0][0] + 2 * 160 + 2 * 3 * fields.text_size(320)
 
 
-def test_a_task_of_less_drag_says_what_it_measured(tmp_path):
-    """What a panel says at the end is the mean over the second half of the actions that the environment gives."""
+def test_film_of_a_drag_reduction_task_reports_its_measures(tmp_path):
+    """The final panel shows the mean of the environment's measures over the second half of the actions."""
     env_id, options = "flowsim/RotatingCylinder-v0", {"cells_per_diameter": 4, "episode_actions": 4}
     controllers = {"spin": ConstantController((0.5,)), "no control": ZeroController(1)}
     file = tmp_path / "film.png"

@@ -1,4 +1,4 @@
-"""Every command says what it does before it imports what takes seconds."""
+"""Every command prints what it does before it imports slow modules."""
 
 import os
 import re
@@ -78,13 +78,13 @@ def test_the_first_line_comes_before_heavy_imports(words, tmp_path):
     ],
     ids=" ".join,
 )
-def test_what_is_quick_imports_nothing_heavy(words, tmp_path):
+def test_quick_commands_import_nothing_heavy(words, tmp_path):
     ended = start(words, tmp_path)
     assert "heavy import" not in ended.stderr
     assert ended.stdout or ended.stderr
 
 
-def test_on_a_terminal_the_seconds_of_loading_are_counted_and_then_gone(monkeypatch):
+def test_terminal_shows_loading_seconds_and_clears_them(monkeypatch):
     ours, theirs = os.openpty()
     with open(theirs, "w") as terminal, monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", terminal)
@@ -98,7 +98,7 @@ def test_on_a_terminal_the_seconds_of_loading_are_counted_and_then_gone(monkeypa
     os.close(ours)
 
 
-def test_where_nobody_looks_no_seconds_are_counted(capsys):
+def test_loading_seconds_are_shown_only_on_a_terminal(capsys):
     with loading("something heavy", tick=0.0):
         pass
     assert capsys.readouterr().err == "flowsim: loading something heavy\n"

@@ -1,4 +1,4 @@
-"""The frames that every client shares, written without the implementation, against the implementation."""
+"""The implementation against the golden vectors, frames that were written independently of it."""
 
 import json
 import runpy
@@ -25,7 +25,7 @@ MESSAGES = {
 
 
 def named(entries):
-    """Tests of frames, in a file that has those of two versions."""
+    """Return test parameters named by frame and protocol version."""
     return [pytest.param(entry, id=f"{entry['name']}, {minor_of(entry)}") for entry in entries]
 
 
@@ -89,12 +89,12 @@ def test_the_file_is_what_the_script_writes():
     ) == script["text"]()
 
 
-def test_every_type_is_there():
+def test_every_message_type_has_a_vector():
     assert {vector["type"] for vector in GOLDEN["vectors"]} == {kind.name for kind in Kind}
 
 
 @pytest.mark.parametrize("vector", named(ALL))
-def test_a_frame_is_read_as_it_was_meant(vector):
+def test_golden_frame_is_decoded(vector):
     kind = Kind[vector["type"]]
     header, found = read(bytes.fromhex(vector["hex"]))
     assert header == Header(kind, **vector["header"])
@@ -111,7 +111,7 @@ def test_a_frame_is_read_as_it_was_meant(vector):
 
 
 @pytest.mark.parametrize("vector", named(vector for vector in ALL if vector["canonical"]))
-def test_a_frame_is_written_to_the_byte(vector):
+def test_golden_frame_is_encoded_exactly(vector):
     kind = Kind[vector["type"]]
     if kind in MESSAGES:
         given = {

@@ -1,4 +1,4 @@
-"""The guard of every road into an environment: what goes wrong costs its episode, or is one sentence."""
+"""The guard around environments: an error costs its episode, or gives a one-line message."""
 
 import os
 import re
@@ -40,24 +40,24 @@ def wild(what, at=2, count=2):
     [
         ("raise", r"its step\(\) raised RuntimeError: told to \(wild.py, line \d+, in step\)"),
         ("exit", r"its step\(\) raised SystemExit: 3 \(wild.py, line \d+, in step\)"),
-        ("four", r"its step\(\) gave 4 values, where 5 are due: observation, reward, .*"),
+        ("four", r"its step\(\) returned 4 values, but must return 5 values: observation, reward, .*"),
         ("reward nan", r"the reward of its step\(\) is not finite: nan \(wild.py, .*"),
         ("reward -1e39", r"the reward of its step\(\) is beyond the 1e\+18 .*: -1e\+39 \(wild.py.*"),
         ("reward 1e19", r"the reward of its step\(\) is beyond the 1e\+18 .*"),
-        ("two rewards", r"the reward of its step\(\) is an array of shape \(2,\), where one .*"),
-        ("no reward", r"the reward of its step\(\) is NoneType, where one number is due .*"),
+        ("two rewards", r"the reward of its step\(\) is an array of shape \(2,\), but must be one .*"),
+        ("no reward", r"the reward of its step\(\) is NoneType, but must be one number .*"),
         ("observation inf", r"the observation of its step\(\) is not finite: number 1 of 2 is inf .*"),
         ("observation 1e39", r"the observation of its step\(\) is beyond .* number 1 of 2 is 1e\+39 .*"),
         ("observation -1e38", r"the observation of its step\(\) is beyond .* number 1 of 2 is -1e\+38 .*"),
-        ("other shape", r"its step\(\) gave an observation of shape \(3,\), where its .* says \(2,\) .*"),
-        ("no numbers", r"its step\(\) gave an observation of dict, where numbers of shape .*"),
-        ("complex numbers", r"its step\(\) gave an observation of complex128, where numbers .*"),
-        ("no flag", r"terminated of its step\(\) is None, where True or False is due \(wild.py, .*"),
-        ("a word as flag", r"truncated of its step\(\) is 'no', where True or False is due .*"),
-        ("two flags", r"terminated of its step\(\) is an array of shape \(2,\), where True .*"),
+        ("other shape", r"its step\(\) returned an observation of shape \(3,\), but its .* has \(2,\) .*"),
+        ("no numbers", r"its step\(\) returned an observation of dict, but it must be numbers of shape .*"),
+        ("complex numbers", r"its step\(\) returned an observation of complex128, but it must be numbers .*"),
+        ("no flag", r"terminated of its step\(\) is None, but must be True or False \(wild.py, .*"),
+        ("a word as flag", r"truncated of its step\(\) is 'no', but must be True or False .*"),
+        ("two flags", r"terminated of its step\(\) is an array of shape \(2,\), but must be True .*"),
     ],
 )  # fmt: skip
-def test_a_step_that_goes_wrong_costs_its_episode_alone(what, sentence):
+def test_failed_step_costs_only_its_episode(what, sentence):
     vector = wild(what)
     vector.reset(seed=[0, 1])
     vector.step(STAY)
@@ -75,14 +75,14 @@ def test_a_step_that_goes_wrong_costs_its_episode_alone(what, sentence):
         assert not (terminated | truncated).any()
 
 
-def test_a_step_of_four_values_is_told_as_such_also_within_wrappers():
+def test_step_with_four_values_is_reported_also_within_wrappers():
     vector = make_vector("wild:WildLimited-v0", {"what": "four"}, 1)
     vector.reset(seed=0)
     vector.step(STAY[:1])
     *_, infos = vector.step(STAY[:1])
     (sentence,) = failures_of(infos, 1)
     due = r"5 values, observation, reward, terminated, truncated, info: .*got 4.*"
-    assert re.fullmatch(r"its step\(\) must give " + due, sentence), sentence
+    assert re.fullmatch(r"its step\(\) must return " + due, sentence), sentence
 
 
 @pytest.mark.parametrize(
@@ -90,26 +90,26 @@ def test_a_step_of_four_values_is_told_as_such_also_within_wrappers():
     [
         (spaces.Dict(a=spaces.Discrete(2), b=spaces.Discrete(3)), {"a": 1}, r"Dict\(.*: KeyError: 'b'"),
         (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3))), (1,), r"Tuple\(.*: ValueError: zip.*"),
-        (spaces.Discrete(3), 3, r"Discrete\(3\): ValueError: 3 is none of Discrete\(3\)"),
-        (spaces.Discrete(3), -1, r"Discrete\(3\): ValueError: -1 is none of .*"),
-        (spaces.Discrete(3, start=-4), 0, r"Discrete\(3, start=-4\): ValueError: 0 is none of .*"),
-        (spaces.MultiDiscrete([3, 2]), [2, 2], r"MultiDiscrete.*: ValueError: .* is none of .*"),
-        (spaces.MultiDiscrete([3, 2]), 1, r"MultiDiscrete.*: ValueError: 1 is none of .*"),
+        (spaces.Discrete(3), 3, r"Discrete\(3\): ValueError: 3 is not in Discrete\(3\)"),
+        (spaces.Discrete(3), -1, r"Discrete\(3\): ValueError: -1 is not in .*"),
+        (spaces.Discrete(3, start=-4), 0, r"Discrete\(3, start=-4\): ValueError: 0 is not in .*"),
+        (spaces.MultiDiscrete([3, 2]), [2, 2], r"MultiDiscrete.*: ValueError: .* is not in .*"),
+        (spaces.MultiDiscrete([3, 2]), 1, r"MultiDiscrete.*: ValueError: 1 is not in .*"),
     ],
 )  # fmt: skip
-def test_an_observation_that_is_not_of_its_space_is_told_with_the_space(space, seen, sentence):
-    begun = r"^env = 'wild:Spaces-v0': its reset\(\) gave an observation that is not of its observation_space "
+def test_observation_outside_its_space_is_reported_with_the_space(space, seen, sentence):
+    begun = r"^env = 'wild:Spaces-v0': its reset\(\) returned an observation that is not of its observation_space "
     with pytest.raises(ConfigError, match=begun + sentence):
         describe_task("wild:Spaces-v0", {"observation_space": space, "seen": seen})
 
 
 @pytest.mark.parametrize("name", ["observation_space", "action_space"])
-def test_what_is_no_space_is_a_sentence(name):
-    with pytest.raises(ConfigError, match=f"its {name} is .*, where a space of Gymnasium is due"):
+def test_invalid_space_is_refused(name):
+    with pytest.raises(ConfigError, match=f"its {name} is .*, but must be a Gymnasium space"):
         describe_task("wild:Spaces-v0", {name: [1, 2]})
 
 
-def test_each_environment_of_a_batch_is_checked_by_itself():
+def test_each_environment_of_a_batch_is_checked_separately():
     batch = GuardedBatch(SpoiledBatch)
     batch.reset(seed=0)
     observations, rewards, terminated, _, infos = batch.step(np.zeros((6, 1), np.float32))
@@ -130,7 +130,7 @@ def test_each_environment_of_a_batch_is_checked_by_itself():
     np.testing.assert_array_equal(observations, kept)
 
 
-def test_an_array_of_one_number_is_a_reward():
+def test_reward_may_be_an_array_of_one_number():
     vector = wild("reward of shape (1,)")
     vector.reset(seed=0)
     _, rewards, *_, infos = vector.step(STAY)
@@ -138,14 +138,14 @@ def test_an_array_of_one_number_is_a_reward():
     assert not any(failures_of(infos, 2))
 
 
-def test_flags_of_numpy_end_an_episode():
+def test_numpy_booleans_end_an_episode():
     vector = wild("flags of numpy", count=1)
     vector.reset(seed=0)
     ends = [bool(vector.step(STAY[:1])[3][0]) for _ in range(20)]
     assert ends == [False] * 19 + [True]
 
 
-def test_what_is_kept_of_one_buffer_is_copied():
+def test_observations_in_a_reused_buffer_are_copied():
     vector = wild("", count=1)
     vector.reset(seed=0)
     for _ in range(20):
@@ -157,7 +157,7 @@ def test_what_is_kept_of_one_buffer_is_copied():
 
 
 @pytest.mark.parametrize("what", ["reset raises", "reset nan", "reset 1e39"])
-def test_a_later_reset_that_goes_wrong_costs_no_episode_of_the_others(what):
+def test_failed_later_reset_costs_no_episode_of_the_others(what):
     vector = wild(what)
     vector.reset(seed=[0, 1])
     for _ in range(20):
@@ -171,7 +171,7 @@ def test_a_later_reset_that_goes_wrong_costs_no_episode_of_the_others(what):
     np.testing.assert_array_equal(observations, [[0.0, 1.0], [0.0, 2.0]])
 
 
-def test_what_can_never_be_reset_is_one_sentence():
+def test_environment_that_can_never_be_reset_is_refused():
     with pytest.raises(FailureError, match=r"the observation of its reset\(\) is not finite"):
         wild("every reset").reset(seed=0)
     with pytest.raises(ConfigError, match=r"env = 'wild:Wild-v0': the observation of its reset"):
@@ -179,12 +179,12 @@ def test_what_can_never_be_reset_is_one_sentence():
 
 
 @pytest.mark.parametrize("make", [make_single, lambda *task: make_vector(*task, 1), describe_task])
-def test_an_environment_that_exits_when_it_is_made_is_one_sentence(make):
+def test_environment_that_exits_when_made_is_refused(make):
     with pytest.raises(ConfigError, match=r"cannot be made: SystemExit: 3 \(wild.py, line"):
         make("wild:Wild-v0", {"what": "exit when made"})
 
 
-def test_a_module_that_exits_when_it_is_imported_is_one_sentence(tmp_path, monkeypatch):
+def test_module_that_exits_on_import_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "exiting.py").write_text(
@@ -195,7 +195,7 @@ def test_a_module_that_exits_when_it_is_imported_is_one_sentence(tmp_path, monke
     assert os.getcwd() == str(tmp_path)
 
 
-def test_an_environment_that_changes_the_folder_changes_its_own_alone(tmp_path, monkeypatch):
+def test_chdir_of_an_environment_affects_only_itself(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     vector = wild("chdir")
     assert os.getcwd() == str(tmp_path)
@@ -207,14 +207,14 @@ def test_an_environment_that_changes_the_folder_changes_its_own_alone(tmp_path, 
 
 
 @pytest.mark.parametrize("what", ["close raises", "close exits"])
-def test_what_closing_raises_harms_nobody(what):
+def test_errors_on_close_are_ignored(what):
     vector, single = wild(what), make_single("wild:Wild-v0", {"what": what})
     vector.close()
     single.close()
     assert describe_task("wild:Wild-v0", {"what": what}).episode_steps is None
 
 
-def test_a_signal_to_end_is_not_taken_for_the_environments_exit(monkeypatch):
+def test_termination_signal_is_not_taken_for_an_exit_of_the_environment(monkeypatch):
     def told(self, action):
         os.kill(os.getpid(), signal.SIGTERM)
         return super(Wild, self).step(action)
@@ -229,7 +229,7 @@ def test_a_signal_to_end_is_not_taken_for_the_environments_exit(monkeypatch):
 # --- evaluations and films ----------------------------------------------------------------------------------
 
 
-def test_an_evaluation_leaves_out_the_episodes_that_failed():
+def test_evaluation_leaves_out_failed_episodes():
     found = evaluate("wild:Unlucky-v0", {}, ZeroController(1), episodes=60, seed=1)
     numbers = found.summary()
     failed = np.array([bool(reason) for reason in found.failures])
@@ -240,25 +240,23 @@ def test_an_evaluation_leaves_out_the_episodes_that_failed():
     assert "did not converge (wild.py, line" in numbers["failure"]
 
 
-def test_an_evaluation_of_which_nothing_is_left_is_one_sentence():
+def test_evaluation_with_only_failed_episodes_raises():
     options = {"probability": 1.0}
-    told = (
-        r"'wild:Unlucky-v0' cannot be evaluated: all 3 episodes failed, the last one: its step\(\)"
-    )
+    told = r"'wild:Unlucky-v0' cannot be evaluated: all 3 episodes failed; the last failure: its step\(\)"
     with pytest.raises(RunError, match=told):
         evaluate("wild:Unlucky-v0", options, ZeroController(1), episodes=3, seed=1)
     with pytest.raises(RunError, match=r"cannot be evaluated: the observation of its reset\(\)"):
         evaluate("wild:Wild-v0", {"what": "every reset"}, ZeroController(1), episodes=3, seed=1)
 
 
-def test_a_start_that_is_another_one_than_it_should_be_has_failed():
+def test_episode_whose_first_reset_raises_has_failed():
     options = {"what": "reset raises", "at": 0}
     found = evaluate("wild:Wild-v0", options, ZeroController(1), episodes=3, seed=1)
     assert [bool(reason) for reason in found.failures] == [True, False, False]
     assert found.summary()["episodes"] == 2
 
 
-def test_an_evaluation_ends_where_the_task_does_not():
+def test_evaluation_of_an_endless_task_is_cut():
     numbers = evaluate(
         "wild:Endless-v0", {}, ZeroController(1), episodes=2, seed=1, max_actions=30
     ).summary()
@@ -270,7 +268,7 @@ def test_an_evaluation_ends_where_the_task_does_not():
     assert (numbers["mean_length"], numbers["cut"]) == (10.0, 0)
 
 
-def test_a_time_limit_of_the_task_is_the_bound_of_its_evaluation():
+def test_time_limit_of_the_task_bounds_its_evaluation():
     options = {"max_episode_steps": 7}
     assert describe_task("wild:Endless-v0", options).episode_steps == 7
     numbers = evaluate("wild:Endless-v0", options, ZeroController(1), episodes=2, seed=1).summary()
@@ -285,13 +283,13 @@ def film(what, at, folder, starts=2):
 
 
 @pytest.mark.parametrize("what", ["raise", "exit", "reward nan", "observation 1e38"])
-def test_a_step_that_goes_wrong_ends_its_panel_of_a_film(what, tmp_path):
+def test_failed_step_ends_its_panel_of_a_film(what, tmp_path):
     one, other = film(what, 2, tmp_path)
     assert (one.how, one.actions, one.episode_return) == ("failed", 1, 1.0)
     assert (other.how, other.actions) == ("filmed", 5)
 
 
-def test_a_film_of_failures_is_one_sentence(tmp_path):
+def test_film_with_only_failed_panels_or_failing_render_raises(tmp_path):
     with pytest.raises(RunError, match=r"failed in each panel: its step\(\) raised SystemExit: 3"):
         film("exit", 2, tmp_path, starts=1)
     with pytest.raises(RunError, match=r"its render\(\) raised SystemExit: 3 \(wild.py, line"):
@@ -312,7 +310,7 @@ def test_a_film_of_failures_is_one_sentence(tmp_path):
         (spaces.Tuple([spaces.Discrete(4, start=2)]), range(2, 6)),
     ],
 )
-def test_whole_numbers_are_rounded_and_each_is_equally_reachable(space, values):
+def test_integer_actions_are_rounded_and_equally_reachable(space, values):
     box, decode = flat_actions(space)
     count = 100 * len(values)
     points = np.linspace(box.low, box.high, count, endpoint=False) + 0.5 / 100
@@ -323,7 +321,7 @@ def test_whole_numbers_are_rounded_and_each_is_equally_reachable(space, values):
     assert int(np.ravel(decode(box.high + 1.0))[0]) == values[-1]
 
 
-def test_nested_actions_are_taken_apart_and_put_together():
+def test_nested_actions_are_flattened_and_restored():
     box, decode = flat_actions(NESTED_ACTIONS)
     assert box.shape == (1 + 4 + 3 + 2,)
     box.seed(0)
@@ -338,13 +336,13 @@ def test_nested_actions_are_taken_apart_and_put_together():
     np.testing.assert_array_equal(action["switches"], [0, 1])
 
 
-def test_what_is_flat_stays_as_it_is():
+def test_flat_spaces_are_unchanged():
     assert flat_observations(spaces.Box(-1.0, 1.0, (3,))) is None
     assert flat_actions(spaces.Box(-1.0, 1.0, (3,))) is None
 
 
 @pytest.mark.parametrize("env", ["wild:Nested-v0", "wild:NestedBatch-v0"])
-def test_an_environment_of_nested_spaces_is_stepped_and_described(env):
+def test_environment_with_nested_spaces_is_described_and_stepped(env):
     task = describe_task(env, {})
     assert task.observation_space.shape == (6 + 3 + 2,)
     assert task.action_space.shape == (10,)
@@ -370,28 +368,28 @@ def test_an_environment_of_nested_spaces_is_stepped_and_described(env):
     [
         (
             {"action_space": spaces.Box(-np.inf, np.inf, (2,))},
-            r"no finite bounds; give it some: gymnasium.wrappers.TransformAction\(env, .*\(2,\)\)\)",
+            r"no finite bounds; wrap it to set some: gymnasium.wrappers.TransformAction\(env, .*\(2,\)\)\)",
         ),
         (
             {"action_space": spaces.Sequence(spaces.Discrete(2))},
-            r"no fixed number of numbers; wrap it: gymnasium.wrappers.TransformAction",
+            r"no fixed size; wrap it: gymnasium.wrappers.TransformAction",
         ),
         (
             {"action_space": spaces.Box(0, 2**30, (1,), np.int64)},
-            r"more whole numbers than single precision tells apart; .*TransformAction",
+            r"more whole numbers than single precision can represent; .*TransformAction",
         ),
         (
             {"observation_space": spaces.Dict(x=spaces.Sequence(spaces.Discrete(2)))},
-            r"no fixed number of numbers; wrap it: gymnasium.wrappers.TransformObservation",
+            r"no fixed size; wrap it: gymnasium.wrappers.TransformObservation",
         ),
     ],
 )
-def test_what_cannot_be_flattened_is_a_sentence_with_the_wrapper(options, sentence):
+def test_unflattenable_space_is_refused_with_a_suggested_wrapper(options, sentence):
     with pytest.raises(ConfigError, match=r"^env = 'wild:Spaces-v0': its .* space .*" + sentence):
         describe_task("wild:Spaces-v0", options)
 
 
-def test_a_multi_agent_environment_of_agents_with_nested_spaces(monkeypatch):
+def test_multi_agent_environment_with_nested_spaces(monkeypatch):
     from meadow import Meadow
 
     from coupling.worker.multi_agent import MultiAgentEnv
@@ -425,7 +423,7 @@ def test_a_multi_agent_environment_of_agents_with_nested_spaces(monkeypatch):
         assert env.observation_space.contains(observations)
 
 
-def test_what_a_multi_agent_environment_pays_that_cannot_be_learned_from_is_told_with_its_place():
+def test_unlearnable_multi_agent_reward_is_reported_with_its_location():
     from meadow import Meadow
 
     from coupling.worker.multi_agent import MultiAgentEnv

@@ -1,4 +1,4 @@
-"""Evaluations, by whatever command, have the same initial conditions, and no training has any of them."""
+"""Evaluations by all commands have the same initial conditions, and no training uses any of them."""
 
 import json
 
@@ -12,7 +12,7 @@ AGENTS, EPISODES = 24, 5
 
 
 def states(seeds, resets=1):
-    """Return what the task begins with for these seeds, and for the episodes after each."""
+    """Return the initial states of the task for these seeds, and for the episodes after each."""
     env, found = gym.make("Noting-v0", file="/dev/null"), []
     for seed in seeds:
         for number in range(resets):
@@ -21,7 +21,7 @@ def states(seeds, resets=1):
     return found
 
 
-def test_every_road_to_an_evaluation_has_the_same_episodes_and_training_has_none(shell):
+def test_all_evaluations_use_the_same_episodes_held_out_from_training(shell):
     held_out = states([episode_seed(Purpose.EVALUATION, 0, k) for k in range(EPISODES)])
     notes = shell.folder / "notes.txt"
 

@@ -1,4 +1,4 @@
-"""A new task works as it is written."""
+"""A task made by `flowsim init` works unchanged."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ SMALL = ["run.name=first", "run.steps=60", "run.evaluate_episodes=0", "agent.lea
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["flow", "gymnasium"])
-def test_a_task_is_tested_trained_and_shown(shell, kind):
+def test_new_task_is_tested_trained_and_rendered(shell, kind):
     done = shell.run("init", "calm_pond", "--kind", kind)
     assert done.returncode == 0, done.stderr
     folder = shell.folder = shell.folder / "calm_pond"
@@ -39,7 +39,7 @@ def test_a_task_is_tested_trained_and_shown(shell, kind):
         assert (folder / "film.png").exists()
 
 
-def test_a_solver_in_c_learns(shell, c_tools):
+def test_new_c_solver_is_trained(shell, c_tools):
     done = shell.run("init", "hill", "--kind", "c")
     assert done.returncode == 0, done.stderr
     shell.folder = shell.folder / "hill"
@@ -58,23 +58,23 @@ def test_a_solver_in_c_learns(shell, c_tools):
 
 
 @pytest.mark.parametrize("name", ["My-Task", "2nd", "a__b"])
-def test_a_name_that_no_module_can_have(shell, name):
+def test_invalid_module_name_is_refused(shell, name):
     done = shell.run("init", name)
     assert done.returncode == 2
-    assert "small letters" in done.stderr
+    assert "lowercase letters" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("class", "is a word of Python"),
-        ("numpy", "would hide a module of that name"),
-        ("json", "would hide a module of that name"),
-        ("cases", "would hide a module of that name"),
+        ("class", "is a Python keyword"),
+        ("numpy", "would hide the module of that name"),
+        ("json", "would hide the module of that name"),
+        ("cases", "would hide the module of that name"),
     ],
 )
 def test_a_name_that_is_taken_is_refused(shell, name, why):
-    """`init numpy` once wrote a numpy.py, which then was what the task imported."""
+    """`init numpy` once wrote a numpy.py, which the task then imported."""
     done = shell.run("init", name)
     assert (done.returncode, done.stderr) == (
         2,
@@ -83,13 +83,13 @@ def test_a_name_that_is_taken_is_refused(shell, name, why):
     assert not (shell.folder / name).exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_one_sentence(shell):
-    done = shell.run("init", "/proc/mine")  # where root may do nothing either
+def test_unwritable_folder_is_reported(shell):
+    done = shell.run("init", "/proc/mine")  # where not even root may write
     assert done.returncode == 2
     assert "the folder /proc cannot be written to" in " ".join(done.stderr.split())
 
 
-def test_what_is_there_stays(shell):
+def test_existing_folder_is_not_overwritten(shell):
     (shell.folder / "mine").mkdir()
     (shell.folder / "mine" / "notes").write_text("mine")
     done = shell.run("init", "mine")
@@ -97,7 +97,7 @@ def test_what_is_there_stays(shell):
         2,
         ["notes"],
     )
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
 
 
 WORDS = {
@@ -108,7 +108,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_a_shell_completes_words(shell, name):
-    """What the script of `flowsim --install-completion` asks for the words `flowsim wa` is answered."""
+def test_shell_completes_commands(shell, name):
+    """The query that the script of `flowsim --install-completion` makes for `flowsim wa` is answered."""
     shell.environment |= {"_FLOWSIM_COMPLETE": f"complete_{name}"} | WORDS[name]
     assert "watch" in shell.run().stdout

@@ -1,4 +1,4 @@
-"""Who starts workers, and what they see."""
+"""The local launcher, and the devices that its workers see."""
 
 from pathlib import Path
 
@@ -16,8 +16,8 @@ def variables(pid: int) -> dict[str, str]:
 @pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="asks the kernel what a process was given"
 )
-def test_workers_take_the_devices_by_turns(tmp_path):
-    """Three workers on two GPUs: each sees one, as the kernel says of the real processes."""
+def test_workers_are_assigned_devices_in_turn(tmp_path):
+    """Three workers on two GPUs: each sees one, read from the environments of the real processes."""
     launcher = LocalLauncher(tmp_path / "connection.json", [1, 1, 1], tmp_path / "workers", threads=1, restarts=0,
                              devices=[3, 5])  # fmt: skip
     launcher.start()

@@ -1,6 +1,6 @@
 """Workers on clusters and by hand: real runs over a Ray cluster of two nodes, submitit and a stand-in for SLURM.
 
-One file, so that every launcher is held to the same sentences and the cluster is started once.
+One file, so that every launcher passes the same checks and the cluster is started once.
 """
 
 import json
@@ -75,10 +75,13 @@ def everything_is_there_once(shell) -> None:
             ["workers.launcher=pbs"],
             r"workers\.launcher = 'pbs': input should be 'local', 'ray', 'slurm' or 'none'",
         ),
-        (["workers.launcher=slurm"], r"workers\.bind = 127\.0\.0\.1 is heard on this machine only"),
+        (
+            ["workers.launcher=slurm"],
+            r"workers\.bind = 127\.0\.0\.1 can be reached from this machine only",
+        ),
         (
             ["workers.launcher=ray", "workers.transport=ipc"],
-            r"workers\.transport = ipc ends at this machine",
+            r"workers\.transport = ipc connects workers on this machine only",
         ),
         (
             ["workers.launcher=ray", "workers.devices=[0]"],
@@ -94,7 +97,7 @@ def everything_is_there_once(shell) -> None:
         ),
     ],
 )
-def test_a_mistake_about_launchers_is_one_sentence(tmp_path, words, sentence):
+def test_invalid_launcher_settings_give_a_one_line_error(tmp_path, words, sentence):
     (tmp_path / "preset.yaml").write_text("env: Pendulum-v1\n")
     with pytest.raises(ConfigError, match=sentence) as caught:
         load_config(str(tmp_path / "preset.yaml"), words)
@@ -102,7 +105,7 @@ def test_a_mistake_about_launchers_is_one_sentence(tmp_path, words, sentence):
 
 
 @pytest.mark.parametrize(("launcher", "library"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_missing_library_is_a_sentence_with_the_extra(monkeypatch, launcher, library):
+def test_missing_library_error_names_the_extra(monkeypatch, launcher, library):
     monkeypatch.setitem(sys.modules, library, None)
     settings = WorkerSettings.model_validate({"launcher": launcher, "slurm": {"cluster": "local"}})
     with pytest.raises(
@@ -111,14 +114,14 @@ def test_a_missing_library_is_a_sentence_with_the_extra(monkeypatch, launcher, l
         check_launcher(settings)
 
 
-def test_slurm_without_slurm_is_a_sentence(monkeypatch):
+def test_slurm_launcher_without_slurm_is_refused(monkeypatch):
     pytest.importorskip(
         "submitit", reason="submitit is not installed: pip install 'flowsim-rl[slurm]'"
     )
     monkeypatch.setenv("PATH", "/nowhere")
-    # whatever networks there are
+    # independent of the networks of this machine
     monkeypatch.setattr("coupling.launch.endpoint_to_bind", lambda transport, bind: "")
-    with pytest.raises(ConfigError, match="this machine is no part of a SLURM cluster"):
+    with pytest.raises(ConfigError, match="this machine is not part of a SLURM cluster"):
         check_launcher(WorkerSettings(launcher="slurm", bind="head"))
 
 
@@ -136,8 +139,8 @@ def test_addresses():
         ("127.0.0.1:http", "the port must be a number"),
         ("::1", "is an IPv6 address, which is not supported"),
         ("[fe80::1]:5555", "is an IPv6 address, which is not supported"),
-        ("198.51.100.7", "no address that this machine can listen at"),
-        ("no-such-host.invalid", "no address that this machine can listen at"),
+        ("198.51.100.7", "not an address that this machine can listen on"),
+        ("no-such-host.invalid", "not an address that this machine can listen on"),
     ]:
         with pytest.raises(ConfigError, match=sentence):
             endpoint_to_bind("tcp", bind)
@@ -146,7 +149,7 @@ def test_addresses():
     ]  # fmt: skip
 
 
-def test_a_name_that_means_this_machine_only_is_refused_for_others(monkeypatch):
+def test_host_name_of_a_loopback_address_is_refused_for_remote_workers(monkeypatch):
     # as Debian's /etc/hosts has it
     monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
     with pytest.raises(ConfigError, match=r"workers\.bind = 'head' is 127\.0\.1\.1 here"):
@@ -160,18 +163,18 @@ def connection_for(counts: list[int]) -> Connection:
     return Connection("tcp://127.0.0.1:9", "far", "Pendulum-v1", {}, 600.0, environments=counts)
 
 
-def test_a_worker_learns_from_the_connection_how_many_environments_it_hosts():
+def test_connection_file_gives_a_worker_its_number_of_environments():
     assert connection_for([3, 3]).environments_at(None) == 3
     assert connection_for([3, 2]).environments_at(1) == 2
     with pytest.raises(
-        ConfigError, match="host 2, 3 environments; say --slot N, or --environments K"
+        ConfigError, match="host 2, 3 environments; give --slot N or --environments K"
     ):
         connection_for([3, 2]).environments_at(None)
     with pytest.raises(ConfigError, match="--slot 2: run far has workers 0 to 1"):
         connection_for([3, 2]).environments_at(2)
 
 
-def test_by_hand_says_how_and_gives_a_silent_worker_up_once(tmp_path):
+def test_manual_launcher_prints_the_command_and_reports_a_silent_worker_once(tmp_path):
     settings = WorkerSettings(launcher="none", processes=2, agents=5)
     launcher = make_launcher(settings, tmp_path / "connection.json", tmp_path)
     launcher.start()
@@ -179,22 +182,20 @@ def test_by_hand_says_how_and_gives_a_silent_worker_up_once(tmp_path):
     assert line in launcher.waits_for()
     launcher.kill(1, "no sign of life for 5 s")
     (death,) = launcher.supervise()
-    assert str(death).startswith("worker 1 is gone (no sign of life for 5 s): start it again")
+    assert str(death).startswith("worker 1 is gone (no sign of life for 5 s): restart it")
     assert launcher.supervise() == []
 
 
-def test_the_connection_file_of_a_worker_has_to_be_there(tmp_path, monkeypatch, capsys):
+def test_worker_refuses_a_missing_connection_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["flowsim", "worker", "--connect", str(tmp_path / "none.json")])
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
     said = complaint(capsys.readouterr().err)
-    assert said.startswith(
-        f"flowsim: --connect: there is no {tmp_path / 'none.json'}; a run has it"
-    )
+    assert said.startswith(f"flowsim: --connect: {tmp_path / 'none.json'} does not exist; it is in")
 
 
-def test_serve_waits_for_workers_that_are_started_by_hand(shell):
+def test_serve_waits_for_manually_started_workers(shell):
     preset = shell.preset(run={"steps": 600}, env_options=shell.meeting())
     learner = shell.start("serve", preset)
     connection = shell.run_folder / "connection.json"
@@ -247,7 +248,7 @@ def test_submitit_on_this_machine(shell):
 
 
 @pytest.mark.cluster
-def test_submitit_jobs_of_this_machine_end_when_their_learner_is_killed(shell):
+def test_local_submitit_jobs_end_when_their_learner_is_killed(shell):
     pytest.importorskip(
         "submitit", reason="submitit is not installed: pip install 'flowsim-rl[slurm]'"
     )
@@ -294,7 +295,7 @@ def jobs_of(shell) -> dict[str, dict]:
 
 
 @pytest.mark.slow
-def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
+def test_slurm_jobs_are_an_array_requeued_and_taken_over(shell, slurm):
     preset = shell.preset(
         env_options=SLOW,
         agent={"buffer_size": 65536},
@@ -340,21 +341,22 @@ def test_jobs_of_slurm_are_an_array_requeued_and_taken_over(shell, slurm):
 
 
 @pytest.mark.cluster
-def test_a_run_whose_jobs_never_begin_says_so_and_ends(shell, slurm):
+def test_run_whose_jobs_never_start_reports_it_and_ends(shell, slurm):
     (shell.folder / "slurm" / "full").touch()
     preset = shell.preset(workers={"launcher": "slurm", "bind": own_address(), "wait": 3.0})
     done = shell.run("train", preset)
     assert done.returncode == 1
-    assert "waiting for SLURM to begin 2 of 2 jobs (1_0, 1_1)" in done.stderr
+    assert "waiting for SLURM to start 2 of 2 jobs (1_0, 1_1)" in done.stderr
     assert (
-        "no worker was there for workers.wait = 3 s: the run was waiting for SLURM" in done.stderr
+        "no worker was connected for workers.wait = 3 s: the run was waiting for SLURM"
+        in done.stderr
     )
     wait_until(lambda: {job["state"] for job in jobs_of(shell).values()} == {"CANCELLED"})
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("script", ["one-job", "learner"])
-def test_the_scripts_of_the_docs_train_and_go_on(shell, slurm, script):
+def test_sbatch_scripts_of_the_docs_train_and_resume(shell, slurm, script):
     """Both sbatch scripts, as they are, with a smaller preset: to the end, and once more from there."""
     preset = shell.preset(run={"steps": 600, "name": None})
     command = shell.folder / "bin" / "flowsim"
@@ -430,7 +432,7 @@ def nothing_is_left(shell) -> bool:
 
 
 @pytest.mark.cluster
-def test_ray_workers_and_actors_that_are_killed_come_back(shell, cluster):
+def test_killed_ray_workers_and_actors_are_restarted(shell, cluster):
     learner = shell.start("train", ray_preset(shell, cluster))
     wait_until(lambda: training(shell))
     (folder, _) = sorted(ray_folder(shell).parent.glob(f"{ray_folder(shell).name}*"))
@@ -487,7 +489,7 @@ def test_ray_actors_without_a_learner_end_themselves(shell, cluster):
 
 
 @pytest.mark.cluster
-def test_no_ray_cluster_is_a_sentence(shell, cluster):
+def test_missing_ray_cluster_is_reported(shell, cluster):
     done = shell.run(
         "train", shell.preset(workers={"launcher": "ray", "ray": {"address": "127.0.0.1:9"}})
     )

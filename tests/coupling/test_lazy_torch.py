@@ -1,4 +1,4 @@
-"""torch is imported when something of it is used, on one thread, and not before."""
+"""torch is imported on first use, with one thread, and not before."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ print(torch.get_num_threads())
 """
 
 
-def test_torch_comes_when_it_is_needed() -> None:
+def test_torch_is_imported_on_first_use() -> None:
     process = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300
     )

@@ -49,7 +49,7 @@ def test_bench_rows_have_the_published_fields_and_positive_speeds(monkeypatch):
         assert row["peer"] is None or row["peer_updates_per_second"] > 0
 
 
-def test_what_is_measured_usually_and_in_full():
+def test_cases_of_the_usual_and_the_full_benchmark():
     assert set(usual_cases()) < set(all_cases())
     assert ("vracer", "lstm", 14, 3) in usual_cases()
     assert {case[0] for case in all_cases()} - {case[0] for case in usual_cases()} == {

@@ -1,4 +1,4 @@
-"""The ledger against the plainest model: what a perfect network would deliver is a list.
+"""The ledger against the simplest model: the list of messages that a perfect network would deliver.
 
 Workers send numbered messages, one at a time, over a network that repeats, delays, reorders and loses them; they die
 and are followed by others who bring their last message; the learner dies too and knows its ledger again from JSON.
@@ -158,7 +158,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger.restore(saved)
         assert json.loads(json.dumps(self.ledger.save())) == saved
 
-    # --- what is against the rules changes nothing
+    # --- violations of the protocol change nothing
 
     @precondition(lambda self: bool(self.living))
     @rule(choice=st.integers(0, SLOTS - 1), ahead=st.integers(2, 5))
@@ -187,7 +187,7 @@ class LedgerMachine(RuleBasedStateMachine):
         with pytest.raises(OrderError):
             self.ledger.classify(header(entry.session, sequence, **fields))
 
-    # --- what has to hold
+    # --- invariants
 
     @invariant()
     def each_message_is_there_once_and_in_order(self):

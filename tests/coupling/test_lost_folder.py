@@ -1,4 +1,4 @@
-"""A run folder that can no longer be written to, or is gone: the reason is told, and the workers hear of the end."""
+"""A run folder that is read-only or gone: the reason is reported, and the workers are told of the end."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def ended(learner, workers):
 @pytest.mark.skipif(
     os.geteuid() == 0 and shutil.which("setpriv") is None, reason="needs setpriv for root"
 )
-def test_a_folder_that_becomes_read_only(shell):
+def test_run_ends_when_its_folder_becomes_read_only(shell):
     learner, workers = served(shell, *(WITHOUT_PRIVILEGES if os.geteuid() == 0 else ()))
     shell.run_folder.chmod(0o500)
     said = ended(learner, workers)
@@ -55,7 +55,7 @@ def test_a_folder_that_becomes_read_only(shell):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_folder_that_is_removed_does_not_come_back(shell):
+def test_removed_folder_is_not_recreated(shell):
     learner, workers = served(shell)
     gone = shell.folder / "gone"
     shell.run_folder.rename(gone)

@@ -1,4 +1,4 @@
-"""The metrics, read back by Prometheus' own parser."""
+"""The metrics, read by Prometheus' own parser."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,7 +18,7 @@ STATUS = {
 }  # fmt: skip
 
 
-def test_a_status_is_read_back_by_the_real_parser():
+def test_metrics_are_read_by_the_prometheus_parser():
     families = {
         family.name: family for family in text_string_to_metric_families(prometheus_text(STATUS))
     }

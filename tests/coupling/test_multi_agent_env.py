@@ -21,8 +21,8 @@ MEADOW = "parallel:meadow"
 
 
 @pytest.mark.parametrize(("env", "agents"), [(MEADOW, 2), ("flowsim/SwimmerSchool-v0", 1)])
-def test_what_an_environment_calls_its_world_is_no_number_of_agents(env, agents):
-    """The school's Gymnasium form has a ``env``, as have Gymnasium's lunar lander and walker."""
+def test_agents_per_env_ignores_other_attributes_of_an_environment(env, agents):
+    """The school's Gymnasium form once had a ``world``, as have Gymnasium's lunar lander and walker."""
     assert describe_task(env, {} if env == MEADOW else {"preset": "quick"}).agents_per_env == agents
 
 
@@ -30,8 +30,8 @@ def test_what_an_environment_calls_its_world_is_no_number_of_agents(env, agents)
     ("env", "agents"),
     [("parallel:cases.swimmer_school.env", 4), ("parallel:cases.rayleigh_benard.env", 10)],
 )
-def test_environments_that_step_in_one_batch_have_their_agents(env, agents):
-    """They were once learned from as one agent that observes and commands all."""
+def test_batched_environments_keep_their_agents(env, agents):
+    """They were once trained as one agent that observes and controls everything."""
     task = describe_task(env, {"preset": "quick"})
     vector = make_vector(env, {"preset": "quick"}, 2)
     seen, _ = vector.reset(seed=[0, 1])
@@ -109,23 +109,23 @@ class Careless(Meadow):
 @pytest.mark.parametrize(
     ("what", "at", "sentence"),
     [
-        ("0", 0, r"its reset\(\) gave no observation of cow_2, which is there \(test_mul.*"),
-        ("nothing", 0, r"its reset\(\) gave NoneType, where 2 are due: observation, info .*"),
-        ("list", 0, r"its reset\(\) gave observation as list, where a dict .*"),
-        ("shape", 0, r"its reset\(\) gave cow_2 an observation of shape \(1,\), where .* \(2,\) .*"),
-        ("0", 1, r"its step\(\) gave no observation of cow_2, which is there .*"),
-        ("1", 1, r"its step\(\) gave no reward of cow_2, which is there .*"),
-        ("2", 1, r"its step\(\) gave no terminated of cow_2, which is there .*"),
-        ("3", 1, r"its step\(\) gave no truncated of cow_2, which is there .*"),
-        ("nothing", 1, r"its step\(\) gave NoneType, where 5 are due: .*"),
-        ("shape", 1, r"its step\(\) gave cow_2 an observation of shape \(1,\), where .* \(2,\) .*"),
-        ("word", 1, r"its step\(\) gave an observation that is not of its observation_space Box.*"),
-        ("flag", 1, r"terminated of its step\(\) is 'no', where True or False is due .*"),
+        ("0", 0, r"its reset\(\) returned no observation for cow_2, which has not ended \(test_mul.*"),
+        ("nothing", 0, r"its reset\(\) returned NoneType, but must return 2 values: observation, info .*"),
+        ("list", 0, r"its reset\(\) returned observation as list, but it must be a dict .*"),
+        ("shape", 0, r"its reset\(\) returned an observation of shape \(1,\) for cow_2, but .* \(2,\) .*"),
+        ("0", 1, r"its step\(\) returned no observation for cow_2, which has not ended .*"),
+        ("1", 1, r"its step\(\) returned no reward for cow_2, which has not ended .*"),
+        ("2", 1, r"its step\(\) returned no terminated for cow_2, which has not ended .*"),
+        ("3", 1, r"its step\(\) returned no truncated for cow_2, which has not ended .*"),
+        ("nothing", 1, r"its step\(\) returned NoneType, but must return 5 values: .*"),
+        ("shape", 1, r"its step\(\) returned an observation of shape \(1,\) for cow_2, but .* \(2,\) .*"),
+        ("word", 1, r"its step\(\) returned an observation that is not of its observation_space Box.*"),
+        ("flag", 1, r"terminated of its step\(\) is 'no', but must be True or False .*"),
         ("leaves", 1, r"cow_2 leaves without being terminated while others .*"),
     ],
 )  # fmt: skip
-def test_what_an_environment_owes_an_agent_is_not_made_up(what, at, sentence):
-    """A missing observation was once zeros, and a missing reward 0: both were learned from."""
+def test_missing_values_of_an_agent_raise(what, at, sentence):
+    """Missing observations and rewards were once replaced by zeros and learned from."""
     env = MultiAgentEnv(Careless, {"what": what, "at": at})
     if at:
         env.reset(seed=0)
@@ -135,11 +135,11 @@ def test_what_an_environment_owes_an_agent_is_not_made_up(what, at, sentence):
 
 
 def test_an_environment_without_agents_is_refused():
-    with pytest.raises(ConfigError, match="its possible_agents names no agent"):
+    with pytest.raises(ConfigError, match="its possible_agents is empty"):
         describe_task(MEADOW, {"count": 0})
 
 
-def test_discrete_actions_travel_as_numbers():
+def test_discrete_actions_are_sent_as_numbers():
     task = describe_task(MEADOW, {"count": 3, "discrete": True, "max_cycles": 7})
     assert (task.agents_per_env, task.episode_steps) == (3, 7)
     assert task.action_space == gym.spaces.Discrete(3)
@@ -150,7 +150,7 @@ def test_discrete_actions_travel_as_numbers():
     np.testing.assert_allclose(end - start, 0.3 * np.array([[-1, 0, 1], [1, -1, 0]]), atol=1e-6)
 
 
-def test_the_rewards_of_agents_whose_environment_begins_again_are_those_of_its_last_action():
+def test_agent_rewards_at_a_reset_are_those_of_the_last_action():
     vector = make_vector(MEADOW, {"max_cycles": 2}, 2)
     place = vector.reset(seed=[0, 1])[0][..., 0]
     for _ in range(2):
@@ -166,19 +166,19 @@ def test_the_rewards_of_agents_whose_environment_begins_again_are_those_of_its_l
 @pytest.mark.parametrize(
     ("env", "options", "sentence"),
     [
-        (MEADOW, {"count": 1}, "a single agent: take its Gymnasium form"),
+        (MEADOW, {"count": 1}, "a single agent; use its Gymnasium version"),
         (MEADOW, {"odd": True}, "its agents have different spaces"),
         (MEADOW, {"fog": 2}, "env_options.fog is no option"),
         ("parallel:oracles", {}, "there is no module 'oracles'"),
         ("parallel:json", {}, "'json' has no function parallel_env"),
     ],
 )
-def test_what_cannot_be_a_multi_agent_environment_is_one_sentence(env, options, sentence):
+def test_invalid_multi_agent_environment_is_refused(env, options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         describe_task(env, options)
 
 
-def test_an_agent_that_is_cut_short_alone_is_refused():
+def test_truncating_a_single_agent_is_refused():
     env, nothing = MultiAgentEnv(Meadow, {"cut": "cow_1"}), np.zeros((2, 1), np.float32)
     env.reset(seed=0)
     env.step(nothing)
@@ -189,14 +189,14 @@ def test_an_agent_that_is_cut_short_alone_is_refused():
         env.step(nothing)
 
 
-def test_pettingzoo_that_is_not_there_is_named_with_how_to_have_it(monkeypatch):
+def test_missing_pettingzoo_error_names_the_extra(monkeypatch):
     for name in ["pettingzoo", *filter(lambda name: name.startswith("pettingzoo."), sys.modules)]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ConfigError, match=r"pip install 'flowsim-rl\[sisl\]'"):
         describe_task("parallel:pettingzoo.sisl.pursuit_v4", {})
 
 
-def test_a_run_of_several_agents_learns_and_its_policy_is_evaluated(shell):
+def test_multi_agent_run_learns_and_is_evaluated(shell):
     preset = {
         "env": MEADOW,
         "env_options": {"count": 3, "leaver": "cow_2"},

@@ -1,4 +1,4 @@
-"""An algorithm of somebody's own, named as ``module:name`` on the command line: the example of CONTRIBUTING.md."""
+"""A user's own algorithm, named as ``module:name`` on the command line: the example of CONTRIBUTING.md."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ SMALL = ("workers.agents=2", "workers.processes=1", "agent.learning_starts=100",
 
 
 def write_package(folder):
-    """Write the example as a package of somebody's own, which registers when it is imported."""
+    """Write the example as a user's package, which registers the algorithm when it is imported."""
     package = folder / "offpac"
     package.mkdir()
     (package / "__init__.py").write_text("import offpac.config\n")
@@ -30,7 +30,7 @@ def write_package(folder):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A current folder with a module that registers an algorithm, and what is registered before."""
+    """A current folder with a module that registers an algorithm; the registry is restored afterwards."""
     registry.algorithms()
     monkeypatch.setattr(registry, "_kinds", dict(registry._kinds))
     monkeypatch.setattr(registry, "_implementations", dict(registry._implementations))
@@ -68,7 +68,7 @@ def test_settings_are_read_in_two_stages_and_written_with_the_module(here):
         load_config("mine.yaml", ["agent.off_mine=2"])
 
 
-def test_a_file_alone_imports_nothing(here):
+def test_reading_settings_imports_nothing(here):
     settings = AgentConfig(algorithm="sac").model_dump(mode="json")
     settings |= {"algorithm": "named_here:mine", "of_mine": "two"}
     config = AgentConfig.model_validate(settings)
@@ -80,7 +80,7 @@ def test_a_file_alone_imports_nothing(here):
         registry.implementation(config)
 
 
-def test_code_of_a_run_folder_is_imported_if_it_is_known_and_not_before(here):
+def test_algorithm_of_a_run_folder_is_imported_only_if_trusted(here):
     (here / "run").mkdir()
     (here / "run" / "config.yaml").write_text(
         "env: Pendulum-v1\nagent: {algorithm: 'named_here:mine', of_mine: two}\n"
@@ -106,7 +106,7 @@ def test_code_of_a_run_folder_is_imported_if_it_is_known_and_not_before(here):
         ("json:mine", "json registers no algorithm"),
     ],
 )
-def test_a_name_that_is_no_algorithm_is_refused_in_a_sentence(here, name, said):
+def test_unknown_algorithm_is_refused(here, name, said):
     with pytest.raises(ConfigError, match=re.escape(said)):
         load_config(None, ["env=Pendulum-v1", f"agent.algorithm={name}"])
 
@@ -145,7 +145,7 @@ def test_the_example_is_trained_resumed_evaluated_and_exported_from_the_command_
 
 
 @pytest.mark.slow
-def test_what_an_algorithm_raises_is_told_with_its_place(shell):
+def test_error_in_an_algorithm_is_reported_with_its_location(shell):
     package = write_package(shell.folder)
     loss = (package / "loss.py").read_text()
     broken = loss.replace("delta = target - value", "delta = target - nothing")

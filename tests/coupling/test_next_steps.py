@@ -36,9 +36,9 @@ VIEWERS = ("paraview", "xdg-open")
 
 
 class Follower:
-    """Runs the lines that commands end with, and the lines of these, each one once.
+    """Runs the hints that commands end with, and the hints of these commands, each one once.
 
-    A simulation can be continued without end, so the lines of the lines of the lines are not run.
+    A simulation can be continued without end, so hints of the third level are not run.
     """
 
     def __init__(self, shell) -> None:
@@ -54,7 +54,7 @@ class Follower:
         self._environment = shell.environment | {"PATH": path}
 
     def follow(self, said: str, depth: int = 2) -> list[str]:
-        """Run the hints in what a command said, and what these hint at; return the first ones."""
+        """Run the hints in the output of a command, and the hints of these; return the first ones."""
         lines = lines_of(said)
         for line in lines:
             if line not in self.followed:
@@ -122,7 +122,7 @@ def test_hints_of_a_run_that_ended_are_accepted(shell, follower):
 
 
 @pytest.mark.slow
-def test_hints_of_a_run_that_was_evaluated_do_not_propose_that(shell, follower):
+def test_hints_of_an_evaluated_run_do_not_propose_evaluation(shell, follower):
     words = ["env=flowsim/LinearQuadratic-v0", "run.evaluate_episodes=2", "run.name=evaluated"]
     words += [
         "run.steps=300",
@@ -155,7 +155,7 @@ def test_hints_of_a_flow_are_accepted(shell, follower):
 
 @pytest.mark.slow
 def test_hints_of_an_external_run_are_accepted(shell, follower, monkeypatch):
-    """After its training: what it takes to evaluate it is not in Python."""
+    """The hints after its training; an evaluation would need a program outside Python."""
     monkeypatch.chdir(shell.folder)
     spaces = "{observation_size: 4, action_low: [-1.0], action_high: [1.0]}"
     config = load_config(
@@ -190,7 +190,7 @@ def status_of(state: str) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_hints_of_a_run_that_did_not_end_are_accepted(shell, follower, number):
+def test_hints_of_an_unfinished_run_are_accepted(shell, follower, number):
     training = shell.start("train", shell.preset(run={"steps": 10**7}))
     wait_until(lambda: shell.status().get("environment_steps", 0) > 300)
     assert follower.follow(shell.run("status", "runs/run").stdout) == ["flowsim watch runs/run"]
@@ -215,7 +215,7 @@ def test_hints_of_a_simulation_are_accepted(shell, follower):
 
 
 @pytest.mark.slow
-def test_hints_of_a_simulation_that_ended_early_do_not_go_on(shell, follower):
+def test_hints_of_a_simulation_that_ended_early_do_not_continue_it(shell, follower):
     case = shell.folder / "case.yaml"
     ramp = "{kind: ramp, velocity: [-20, 0], duration: 0.1}"
     case.write_text(CASE.replace("BODY", f"{{shape: disk, center: [2.0, 2.0], motion: {ramp}}}"))
@@ -251,7 +251,7 @@ RUN = RunState(Path("runs/run"), "flowsim/Reach-v0", 100, False, True, False, Fa
 
 
 def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
-    """Those that take minutes are at least known."""
+    """Hints that take minutes are not run, but compared with the expected commands."""
     every = [
         next_steps.after_bench("solver", True), next_steps.after_bench("solver", False),
         next_steps.after_hosting(tmp_path / "connection.json"), next_steps.after_watching(tmp_path, False),
@@ -272,7 +272,7 @@ def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
     [
         ("training", True, RUN, ["flowsim watch runs/run"]),
         ("died", False, RUN, ["flowsim resume runs/run"]),
-        ("failed", True, RUN, ["flowsim resume runs/run"]),  # the number of its process is another's
+        ("failed", True, RUN, ["flowsim resume runs/run"]),  # its process id now belongs to another process
         ("finished", False, replace(RUN, lacks_evaluation=True), ["flowsim resume runs/run"]),
         ("finished", True, replace(RUN, lacks_evaluation=True), ["flowsim watch runs/run"]),
         ("finished", False, replace(RUN, is_evaluated=True),
@@ -281,11 +281,11 @@ def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
          ["flowsim resume runs/run run.steps=200"]),
     ],
 )  # fmt: skip
-def test_a_run_is_told_what_its_state_allows(state, running, run, expected):
+def test_hints_depend_on_the_state_of_a_run(state, running, run, expected):
     assert [line for line, _ in next_steps.after_status(run, state, running)] == expected
 
 
-def test_names_are_quoted_as_a_shell_needs_it(tmp_path, monkeypatch):
+def test_names_are_quoted_for_the_shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = replace(RUN, name=Path("my runs/$x"))
     ((line, _),) = next_steps.after_evaluation(run)
@@ -295,7 +295,7 @@ def test_names_are_quoted_as_a_shell_needs_it(tmp_path, monkeypatch):
     assert line == f"flowsim plot . -o {tmp_path.name}.png"
 
 
-def test_commands_within_sentences_are_quoted_as_well(tmp_path):
+def test_commands_in_messages_are_quoted(tmp_path):
     run = tmp_path / "my $runs" / "x"
     run.mkdir(parents=True)
     config = RunConfig.model_validate({
@@ -323,7 +323,7 @@ def test_commands_within_sentences_are_quoted_as_well(tmp_path):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_pygame_draws_is_filmed_where_it_is(there, monkeypatch):
+def test_render_is_proposed_only_where_pygame_is_installed(there, monkeypatch):
     monkeypatch.setattr(
         next_steps.importlib.util, "find_spec", lambda name: object() if there else None
     )
@@ -331,7 +331,7 @@ def test_what_pygame_draws_is_filmed_where_it_is(there, monkeypatch):
     assert line.split()[1] == ("render" if there else "plot")
 
 
-def test_who_trusts_an_environment_this_time_has_to_say_so_again():
+def test_hints_repeat_the_trust_option():
     told = next_steps.trusting([*next_steps.after_training(RUN), *next_steps.after_plot(RUN)])
     assert [line for line, _ in told] == [
         "flowsim evaluate runs/run --trust",

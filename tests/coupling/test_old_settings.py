@@ -1,4 +1,4 @@
-"""Runs, words and files with the names that settings had before."""
+"""Runs, arguments and files with old names of settings."""
 
 import json
 
@@ -18,7 +18,7 @@ def _nothing_told_yet():
 
 
 def written_before(folder):
-    """Turn a run folder into one of the version before, whose settings had the old names."""
+    """Turn a run folder into one of the previous version, whose settings had the old names."""
     old = {new: name for name, new in OLD_NAMES.items()}
 
     def before(settings):
@@ -41,7 +41,7 @@ def names_in(folder):
 
 
 @pytest.mark.slow
-def test_a_run_of_the_version_before_is_read_with_one_line_and_goes_on_under_present_names(shell):
+def test_run_with_old_names_is_read_with_one_warning_and_resumed_with_new_names(shell):
     done = shell.run("train", shell.preset(env="Pendulum-v1", run={"steps": 1000}))
     assert done.returncode == 0, done.stderr
     run = shell.folder / "runs" / "run"
@@ -55,7 +55,7 @@ def test_a_run_of_the_version_before_is_read_with_one_line_and_goes_on_under_pre
         ("resume", "runs/run", "run.steps=1200"),
     ):
         if words[0] == "resume":
-            assert (run / "config.yaml").read_bytes() == as_found  # what only reads changes nothing
+            assert (run / "config.yaml").read_bytes() == as_found  # reading changed nothing
         said = shell.run(*words)
         assert said.returncode == 0, said.stderr
         told = [line for line in said.stderr.splitlines() if "is now" in line]
@@ -71,7 +71,7 @@ def test_a_run_of_the_version_before_is_read_with_one_line_and_goes_on_under_pre
     assert content["run"]["steps"] == 1200
 
 
-def test_words_may_have_old_names():
+def test_arguments_may_use_old_names():
     with pytest.warns(OldNameWarning, match="start is now learning_starts.* deviation is now"):
         config = load_config("classic/pendulum", ["agent.start=77", "agent.deviation=state"])
     assert (config.agent.learning_starts, config.agent.state_dependent_std) == (77, True)
@@ -79,7 +79,7 @@ def test_words_may_have_old_names():
         assert with_overrides(config, ["agent.batch=8"]).agent.batch_size == 8
 
 
-def test_a_word_wins_over_a_file_by_whichever_name(tmp_path):
+def test_argument_overrides_a_file_under_either_name(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("env: Pendulum-v1\nagent: {start: 50, memory: 900}\n")
     for word in ("agent.learning_starts=60", "agent.start=60"):
@@ -88,13 +88,13 @@ def test_a_word_wins_over_a_file_by_whichever_name(tmp_path):
         assert (agent.learning_starts, agent.buffer_size) == (60, 900)
 
 
-def test_options_of_a_task_keep_their_names():
+def test_env_options_are_not_renamed():
     config = load_config("d_cylinder_wake/quick", ["env_options.start=impulsive"])
     assert config.env_options["start"] == "impulsive"
 
 
 @pytest.mark.parametrize("content", ["agent: {start: 50, learning_starts: 60}", "agent: {}"])
-def test_both_names_are_refused_in_one_sentence(tmp_path, content):
+def test_giving_both_names_is_refused(tmp_path, content):
     file = tmp_path / "mine.yaml"
     file.write_text(f"env: Pendulum-v1\n{content}\n")
     words = [] if "start" in content else ["agent.start=50", "agent.learning_starts=60"]
@@ -113,12 +113,12 @@ def test_both_names_are_refused_in_one_sentence(tmp_path, content):
         ("agent.bufer_size=5", "agent.buffer_size"),
     ],
 )
-def test_what_is_near_an_old_name_means_the_present_one(word, meant):
+def test_typo_of_an_old_name_suggests_the_new_one(word, meant):
     with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
         load_config("classic/pendulum", [word])
 
 
-def test_an_option_by_an_old_name_means_the_present_word():
+def test_option_with_an_old_name_means_the_new_setting():
     from coupling.settings.config import RunConfig
 
     assert meant_by_option("--memory", "5", [RunConfig]) == "agent.buffer_size=5"

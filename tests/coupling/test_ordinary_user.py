@@ -1,7 +1,7 @@
-"""The service as an ordinary user runs it: its tests again, in a process without the rights that root has.
+"""The service as an ordinary user runs it: its tests again, in a process without root's capabilities.
 
 Some kernels refuse to an ordinary user what they permit to root, such as a filter of a socket. A process of root whose
-capabilities are dropped is refused the same, and can still read an interpreter that lies in root's home.
+capabilities are dropped is refused the same, and can still read an interpreter in root's home.
 """
 
 import os
@@ -29,8 +29,8 @@ def without_rights(*command):
     )
 
 
-def test_the_rights_of_root_are_dropped(tmp_path):
-    """Else the tests below would show nothing: root may read what its owner has forbidden."""
+def test_capabilities_of_root_are_dropped(tmp_path):
+    """Otherwise the tests below would show nothing: root may read a file whatever its mode."""
     forbidden = tmp_path / "forbidden"
     forbidden.write_text("x")
     forbidden.chmod(0)

@@ -16,7 +16,7 @@ def test_results_name_the_commit_of_this_checkout(monkeypatch: pytest.MonkeyPatc
     assert str(provenance()["commit"]).removesuffix("-dirty") == expected
 
 
-def test_kept_results_may_change_but_nothing_else(
+def test_only_changes_outside_the_results_make_a_checkout_dirty(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("FLOWSIM_COMMIT", raising=False)
@@ -34,6 +34,6 @@ def test_kept_results_may_change_but_nothing_else(
     assert provenance()["commit"] == f"{clean}-dirty"
 
 
-def test_a_copy_without_its_history_is_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_is_read_from_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLOWSIM_COMMIT", "0123abc")
     assert provenance()["commit"] == "0123abc"

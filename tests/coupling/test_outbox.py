@@ -1,4 +1,4 @@
-"""The outbox: whole or the one before, whatever tears it; one owner; room taken at the start."""
+"""The outbox: a torn message leaves the previous one; one owner; disk space reserved at the start."""
 
 import os
 import resource
@@ -22,7 +22,7 @@ def files(path):
     return [path.with_name(f"{path.name}.{turn}") for turn in (0, 1)]
 
 
-def test_the_last_message_is_there_for_the_next_process(path):
+def test_last_message_is_recovered_by_the_next_process(path):
     box = Outbox(path, 100)
     assert box.recovered == b""
     for message in (b"one", b"two" * 30, b"3"):
@@ -43,7 +43,7 @@ def test_without_files_there_is_no_message(path):
 
 
 @pytest.mark.parametrize("before", [1, 2, 3])
-def test_a_message_torn_at_any_byte_leaves_the_one_before(path, before):
+def test_message_torn_at_any_byte_leaves_the_previous_one(path, before):
     """A kill in the middle of a write leaves its first bytes over those of the file's last message."""
     box = Outbox(path, 100)
     for number in range(before):
@@ -65,7 +65,7 @@ def test_a_message_torn_at_any_byte_leaves_the_one_before(path, before):
     assert torn >= 16 + 30  # at each byte of head and message
 
 
-def test_a_changed_byte_is_not_read(path):
+def test_message_with_a_changed_byte_is_not_read(path):
     box = Outbox(path, 100)
     box.write(b"first")
     box.write(b"second")
@@ -79,7 +79,7 @@ def test_a_changed_byte_is_not_read(path):
         content[place] ^= 0x40
 
 
-def test_another_worker_is_kept_out(path):
+def test_second_worker_is_refused(path):
     box = Outbox(path, 100)
     box.write(b"mine")
     descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
@@ -92,7 +92,7 @@ def test_another_worker_is_kept_out(path):
     Outbox(path, 100).close()
 
 
-def test_a_process_that_was_killed_leaves_message_and_lock(path):
+def test_killed_process_leaves_its_message_and_releases_the_lock(path):
     code = (
         "import os, sys; from pathlib import Path; from coupling.worker.outbox import Outbox; "
         "box = Outbox(Path(sys.argv[1]), 100); box.write(b'last'); os.kill(os.getpid(), 9)"
@@ -106,7 +106,7 @@ def test_a_process_that_was_killed_leaves_message_and_lock(path):
     box.close()
 
 
-def test_no_room_is_noticed_at_the_start_and_not_by_a_message(path):
+def test_full_disk_is_noticed_at_the_start_and_not_by_a_message(path):
     code = (
         "import sys; from pathlib import Path; from coupling.worker.outbox import Outbox; "
         "box = Outbox(Path(sys.argv[1]), 900); box.write(b'x' * 900); print('wrote')"

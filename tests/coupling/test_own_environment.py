@@ -103,14 +103,18 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
         (
             UNREGISTERED,
             "reach:Other",
-            "let reach call gymnasium.register('Other-v0', 'reach:Other')",
+            "call gymnasium.register('Other-v0', 'reach:Other') in reach",
         ),
-        (WIDER, "reach:Reach-v0", "reset() gave an observation of shape (3,), where its obs"),
-        (WIDER_LATER, "reach:Reach-v0", "step() gave an observation of shape (3,), where its obs"),
+        (WIDER, "reach:Reach-v0", "reset() returned an observation of shape (3,), but its obs"),
+        (
+            WIDER_LATER,
+            "reach:Reach-v0",
+            "step() returned an observation of shape (3,), but its obs",
+        ),
         (
             "import nowhere_to_be_had\n",
             "reach:Reach-v0",
-            "reach needs a module 'nowhere_to_be_had'",
+            "reach needs the module 'nowhere_to_be_had'",
         ),
         (
             "def broken(:\n",
@@ -139,10 +143,10 @@ STEP_RAISES = changed("reward = -self.x", "reward = -self.y")
         ),
     ],
 )
-def test_what_never_works_is_one_sentence_before_the_run_begins(module, code, env, sentence):
+def test_broken_environment_is_refused_before_the_run_begins(module, code, env, sentence):
     module(code)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing else is said before the sentence
+        warnings.simplefilter("error")  # nothing else is printed before the error
         with pytest.raises(ConfigError, match=r"^[^\n]*$") as error:
             describe_task(env, {})
     assert sentence in str(error.value)
@@ -152,11 +156,11 @@ def test_what_never_works_is_one_sentence_before_the_run_begins(module, code, en
     ("file", "sentence"),
     [
         ("task.py", "task is a folder, not a module; task.py is in it: run the command there (cd task)"),
-        ("other.py", "task is a folder, not a module; name one of its files, as task.FILE"),
+        ("other.py", "task is a folder, not a module; name one of its files, such as task.FILE"),
     ],
 )  # fmt: skip
-def test_a_folder_with_the_name_of_a_module_is_told_as_one(tmp_path, file, sentence):
-    """As `flowsim init task` leaves one, where a task is then named from outside of it."""
+def test_folder_named_like_the_module_is_reported(tmp_path, file, sentence):
+    """`flowsim init task` leaves such a folder, and the task may then be named from outside of it."""
     (tmp_path / "task").mkdir()
     (tmp_path / "task" / file).write_text(REACH)
     done = subprocess.run(
@@ -172,21 +176,22 @@ COUNTED = REACH.replace("    def reset", "    steps = 0\n\n    def reset").repla
 LATE_NUMBER = COUNTED.replace("float(reward)", "np.nan if self.steps > 3 else float(reward)")
 
 
-def test_what_fails_the_same_way_each_time_ends_the_run_with_one_sentence(train):
+def test_repeated_identical_failure_ends_the_run(train):
     done = train(
         LATE_NUMBER, "env=reach:Reach-v0", *SMALL, "workers.restarts=1000", "run.steps=100000"
     )
     assert done.returncode == 1, done.stderr
     told = " ".join(done.stderr.split())
     assert re.search(
-        r"failed 3 times in the same way, and no episode ended otherwise meanwhile: the reward of its step\(\) is not",
+        r"failed 3 times in the same way, and no episode ended without a failure in between: "
+        r"the reward of its step\(\) is not",
         told,
     )
     assert told.count("is not finite") == 2  # when it happened first, and when the run ends
     assert "Traceback" not in told
 
 
-def test_a_later_reset_that_raises_ends_the_run_with_one_sentence(train):
+def test_repeatedly_failing_later_reset_ends_the_run(train):
     code = REACH.replace("    def reset", "    begun = 0\n\n    def reset")
     code = code.replace(
         "super().reset(seed=seed)", "self.begun += 1\n        self.x = 1 // max(0, 3 - Reach.begun)"
@@ -199,14 +204,14 @@ def test_a_later_reset_that_raises_ends_the_run_with_one_sentence(train):
     assert "Traceback" not in done.stderr
 
 
-def test_alike_is_what_differs_in_numbers_only_and_with_nothing_better_between():
+def test_consecutive_failures_that_differ_only_in_numbers_are_alike():
     alike = Alike()
     assert [alike.note(f"KeyError: {n}") for n in range(SAME)] == [False] * (SAME - 1) + [True]
     assert not alike.note("another")
     assert not any(alike.note("flaky", fresh=True) for _ in range(3 * SAME))
 
 
-def test_workers_whose_environments_cannot_be_reset_are_not_started_for_ever():
+def test_workers_whose_environments_cannot_be_reset_are_not_restarted_endlessly():
     mending = Mending(1, allowed=1000)
     hopeless = Death(
         0,

@@ -1,4 +1,4 @@
-"""A run folder is its owner's alone, whatever the umask: with a session number read there anybody could be a worker."""
+"""A run folder is private whatever the umask: with a session number read there anybody could pose as a worker."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from coupling.wire.connection import read_connection
 from coupling.worker.outbox import Outbox
 from rl_agent.saving.checkpoint import write_checkpoint
 
-SHARED_BY_ITS_FOLDER = "tensorboard"  # TensorBoard writes it, and no session number
+SHARED_BY_ITS_FOLDER = "tensorboard"  # written by TensorBoard; it holds no session number
 
 
 class Said:
@@ -40,7 +40,7 @@ def mode(path: Path) -> int:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """What in a folder anybody but the owner may read, write or enter."""
+    """List what anybody but the owner may read, write or enter in a folder."""
     found = [folder, *folder.rglob("*")]
     return [
         str(path)
@@ -56,8 +56,8 @@ def umask(request):
     os.umask(before)
 
 
-def test_all_that_is_written_into_a_run_folder_is_private(shell):
-    """A real run under a umask of 0, looked at while it goes on and afterwards; then an older, laxer folder."""
+def test_files_in_a_run_folder_are_private(shell):
+    """A real run under a umask of 0, checked during and after the run; then an older folder with lax modes."""
     preset = shell.preset(workers={"transport": "ipc"}, run={"steps": 10**6})
     command = shell.command("train", preset)
     learner = subprocess.Popen(
@@ -94,11 +94,11 @@ def test_all_that_is_written_into_a_run_folder_is_private(shell):
         resume(run, [], screen)
     other.unlock()
     assert [path for path in (run, *run.rglob("*")) if mode(path) & 0o077] == []
-    assert "others could look into" in screen.lines[0]
+    assert "other users could read" in screen.lines[0]
     assert "mode 0755" in screen.lines[0]
 
 
-def test_no_writer_leaves_a_file_to_others(tmp_path, umask):
+def test_every_writer_makes_private_files(tmp_path, umask):
     write_atomically(tmp_path / "status.json", b"{}")
     Table(tmp_path / "episodes.csv").append([{"a": 1}])
     table = Table(tmp_path / "episodes.csv")
@@ -129,7 +129,7 @@ def write_rows(path):
     [(write_bytes, ".{}.new"), (write_arrays, ".{}.tmp"), (write_rows, ".{}.new")],
 )
 @pytest.mark.parametrize("planted", ["link", "dangling link", "stale file"])
-def test_what_lies_at_the_name_of_the_temporary_is_neither_followed_nor_in_the_way(
+def test_file_at_the_temporary_name_is_neither_followed_nor_an_obstacle(
     tmp_path, write, beside, planted
 ):
     target, mine = tmp_path / "file", tmp_path / "precious"
@@ -150,7 +150,7 @@ def test_what_lies_at_the_name_of_the_temporary_is_neither_followed_nor_in_the_w
     assert not mine.exists() or mine.read_bytes() == b"precious"
 
 
-def test_a_temporary_that_is_put_there_again_and_again_is_an_error(tmp_path, monkeypatch):
+def test_repeatedly_recreated_temporary_file_is_an_error(tmp_path, monkeypatch):
     mine = tmp_path / "precious"
     (tmp_path / ".file.new").symlink_to(mine)
     # it is back before the file is opened
@@ -160,7 +160,7 @@ def test_a_temporary_that_is_put_there_again_and_again_is_an_error(tmp_path, mon
     assert not mine.exists()
 
 
-def test_a_link_in_the_place_of_a_file_that_grows_is_not_followed(tmp_path):
+def test_symlink_in_place_of_an_appended_file_is_not_followed(tmp_path):
     mine = tmp_path / "precious"
     folder = tmp_path / "experience"
     folder.mkdir()
@@ -203,13 +203,13 @@ def begun(tmp_path):
     os.umask(before)
 
 
-def test_a_new_folder_of_runs_is_writable_by_its_owner_alone_under_any_umask(begun):
+def test_new_runs_folder_is_writable_only_by_its_owner_under_any_umask(begun):
     assert mode(begun.path.parent) == 0o755
     assert mode(begun.path) == 0o700
 
 
 def refused(folder, monkeypatch):
-    """Check that nothing is imported for a folder that is not to be trusted, and return why it is not."""
+    """Check that nothing is imported for an untrusted folder, and return the reason."""
     home = folder.path.parents[1]
     monkeypatch.syspath_prepend(str(home))
     said = []
@@ -233,22 +233,24 @@ def refused(folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_folder_that_others_could_write_to_is_not_gone_on_with(begun, monkeypatch):
+def test_folder_writable_by_others_is_refused(begun, monkeypatch):
     begun.path.chmod(0o770)
-    assert "others can write to" in refused(begun, monkeypatch)
+    assert "other users can write to" in refused(begun, monkeypatch)
     begun.path.chmod(0o755)
     begun.config_file.chmod(0o666)
-    assert f"others can write to {begun.config_file} (mode 0666)" in refused(begun, monkeypatch)
+    assert f"other users can write to {begun.config_file} (mode 0666)" in refused(
+        begun, monkeypatch
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_folder_in_which_something_is_somebody_elses_is_not_gone_on_with(begun, monkeypatch):
+def test_folder_with_a_file_of_another_user_is_refused(begun, monkeypatch):
     os.chown(begun.config_file, 12345, -1)
     assert f"{begun.config_file} belongs to another user" in refused(begun, monkeypatch)
 
 
-def test_what_lies_within_a_closed_folder_is_nobody_elses_business(begun):
+def test_file_modes_inside_a_private_folder_do_not_matter(begun):
     """TensorBoard's files have the mode of the umask."""
     (begun.path / "events").touch(mode=0o666)
     begun.path.joinpath("events").chmod(0o666)

@@ -1,4 +1,4 @@
-"""Who has a place at the learner: silence, successors, and what they bring, against raw sockets."""
+"""Worker slots at the learner: silent workers, successors and recovered messages, over raw sockets."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from coupling.wire import protocol
 from coupling.wire.protocol import Kind
 
 
-def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served, clock):
+def test_newcomer_is_refused_once_the_connected_worker_shows_life(served, clock):
     _, _, peer = served
     worker, newcomer = peer(), peer()
     worker.join()
@@ -27,8 +27,8 @@ def test_a_newcomer_is_refused_once_who_is_there_gives_a_sign_of_life(served, cl
     assert "worker 0 is connected already" in newcomer.say(hello)[1].reason
 
 
-def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
-    # so that the clock's step is no stop of the learner
+def test_successor_of_a_silent_worker_recovers_its_last_step(serve, clock):
+    # so that the jump of the clock does not count as a pause of the learner
     learner, server, peer = serve(heartbeat=10.0)
     worker = peer()
     worker.join()
@@ -39,7 +39,7 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
     assert [slot for slot, _ in server.liveness.lost()] == [0]
     server.liveness.drop(0)
     assert server.liveness.lost() == []
-    # its episodes wait for what the successor may bring
+    # its episodes wait for the message that the successor may bring
     assert learner.calls[-1] == ("act", [0, 1])
     unsent = worker.frame(Kind.STEP, protocol.encode_step(worker.outcome()), sequence=2)
     _, welcome = peer().join(recovered=unsent)
@@ -55,7 +55,7 @@ def test_the_successor_of_a_silent_worker_brings_its_last_step(serve, clock):
     "what",
     ["taken before", "of an unknown session", "of another worker", "nothing"],
 )
-def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
+def test_invalid_recovered_message_is_dropped(served, what):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -77,7 +77,7 @@ def test_a_recovered_message_that_does_not_count_is_dropped(served, what):
     assert server.counts.recovered == 0
 
 
-def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):
+def test_late_hello_of_a_replaced_process_is_refused(served):
     _, server, peer = served
     worker, successor = peer(), peer()
     worker.join()
@@ -96,7 +96,7 @@ def test_a_hello_of_a_process_that_had_its_place_before_is_refused(served):
     assert server.counts.recovered == 1
 
 
-def test_silence_counts_only_while_somebody_listens(serve, clock):
+def test_silence_counts_only_while_the_learner_listens(serve, clock):
     _, server, peer = serve(limit=2)
     worker = peer()
     worker.join()
@@ -123,8 +123,8 @@ def lost_after(server, clock, seconds):
     return lost.get(0, "")
 
 
-def test_a_worker_may_be_silent_for_as_long_as_a_step_may_take(served, clock):
-    """Its step may hold all threads of its process, and the signs of life with them."""
+def test_worker_may_be_silent_for_step_timeout(served, clock):
+    """Its step may block all threads of its process, including the heartbeats."""
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -136,9 +136,7 @@ def test_a_worker_may_be_silent_for_as_long_as_a_step_may_take(served, clock):
     assert "step_timeout = 6 s" in lost_after(server, clock, 1.0)
 
 
-def test_a_worker_elsewhere_that_steps_is_given_up_when_another_process_claims_its_place(
-    serve, clock
-):
+def test_silent_remote_worker_is_given_up_when_another_process_claims_its_slot(serve, clock):
     _, server, peer = serve(step_timeout=100.0)
     worker, newcomer = peer(), peer()
     worker.join()
@@ -153,7 +151,7 @@ def test_a_worker_elsewhere_that_steps_is_given_up_when_another_process_claims_i
 
 
 @pytest.mark.parametrize("what", [signal.SIGSTOP, signal.SIGKILL])
-def test_of_a_silent_worker_on_this_machine_its_process_tells(serve, clock, what):
+def test_silent_local_worker_is_checked_by_its_process(serve, clock, what):
     _, server, peer = serve(step_timeout=100.0)
     with subprocess.Popen(["sleep", "600"]) as process:
         worker = peer()
@@ -168,7 +166,7 @@ def test_of_a_silent_worker_on_this_machine_its_process_tells(serve, clock, what
         process.kill()
 
 
-def test_a_worker_that_has_a_successor_is_refused(served):
+def test_replaced_worker_is_refused(served):
     _, server, peer = served
     worker, successor = peer(), peer()
     worker.join()
@@ -180,13 +178,13 @@ def test_a_worker_that_has_a_successor_is_refused(served):
     assert "another process has taken its place" in message.reason
 
 
-def test_a_place_that_is_free_is_given_to_a_worker_that_asks_for_any(served):
+def test_free_slot_is_given_to_a_worker_that_asks_for_any(served):
     _, _, peer = served
     assert [peer().join(slot=None)[1].slot for _ in range(2)] == [0, 1]
-    assert "no place" in peer().join(slot=None)[1].reason
+    assert "no free place" in peer().join(slot=None)[1].reason
 
 
-def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served):
+def test_restarted_learner_reserves_the_slots_of_its_workers(served):
     _, server, peer = served
     workers = [peer(), peer()]
     for slot, worker in enumerate(workers):
@@ -196,15 +194,15 @@ def test_a_restarted_learner_keeps_the_places_of_its_workers_for_a_while(served)
     server.replay([])
     spare = peer()
     hello = spare.hello(slot=None)
-    assert "keeps the place of worker 0" in spare.say(hello)[1].reason
+    assert "reserves the place of worker 0" in spare.say(hello)[1].reason
     unsent = workers[1].frame(Kind.STEP, protocol.encode_step(workers[1].outcome()), sequence=2)
     # it brings the proof that the other is dead
     assert peer().join(slot=None, recovered=unsent)[1].slot == 1
     assert workers[0].step()[0].kind == Kind.ACTION
-    assert "no place" in spare.say(hello)[1].reason
+    assert "no free place" in spare.say(hello)[1].reason
 
 
-def test_who_brings_the_last_message_of_a_process_has_its_place_at_once(served):
+def test_recovered_last_message_gives_the_slot_at_once(served):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -217,7 +215,7 @@ def test_who_brings_the_last_message_of_a_process_has_its_place_at_once(served):
     assert server.counts.recovered == 1
 
 
-def test_places_are_not_kept_for_ever(served, clock):
+def test_slot_reservations_expire(served, clock):
     _, server, peer = served
     worker, newcomer = peer(), peer()
     worker.join()
@@ -229,7 +227,7 @@ def test_places_are_not_kept_for_ever(served, clock):
     assert newcomer.join()[0].kind == Kind.WELCOME
 
 
-def test_successors_that_ask_for_any_place_in_another_order_lose_nothing(served):
+def test_successors_that_ask_for_any_slot_in_another_order_lose_nothing(served):
     learner, server, peer = served
     workers = [peer(), peer()]
     for slot, worker in enumerate(workers):
@@ -246,7 +244,7 @@ def test_successors_that_ask_for_any_place_in_another_order_lose_nothing(served)
     assert server.counts.recovered == 2
 
 
-def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(serve, clock):
+def test_session_without_a_successor_is_closed_after_patience(serve, clock):
     learner, server, peer = serve(patience=5.0)
     worker = peer()
     worker.join()
@@ -261,7 +259,7 @@ def test_the_session_of_a_worker_without_a_successor_is_closed_in_the_end(serve,
     assert learner.calls[-1] == ("abandon", [0, 1])
 
 
-def test_a_worker_that_beats_but_does_not_step_is_too_slow(served, clock):
+def test_worker_that_beats_but_does_not_step_times_out(served, clock):
     _, server, peer = served
     worker = peer()
     worker.join()

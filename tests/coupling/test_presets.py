@@ -15,7 +15,7 @@ from rl_agent.learner import Learner
 from rl_agent.rollout.in_process import SerialRun
 
 PRESETS = [name for name in shipped_presets() if name.startswith(("mujoco/", "classic/"))]
-# a short life for the test; the sizes of networks and actions stay those of the preset
+# short runs for the test; the sizes of networks and actions stay those of the preset
 SHORT = [
     "agent.learning_starts=30",
     "agent.buffer_size=4000",
@@ -24,7 +24,7 @@ SHORT = [
 ]
 
 
-def test_the_presets_are_all_there():
+def test_every_task_has_a_preset():
     tasks = {load_config(name).env for name in PRESETS}
     mujoco = (
         "HalfCheetah Hopper Walker2d Ant Humanoid HumanoidStandup Swimmer Reacher InvertedPendulum"
@@ -82,7 +82,7 @@ def test_every_algorithm_runs_on_the_preset(preset):
         assert np.abs(learner.algorithm.weights - before).max() > 0
 
 
-def test_discrete_actions_are_judged_like_others():
+def test_policy_with_discrete_actions_is_evaluated():
     config = load_config("classic/cartpole")
     task = describe_task(config.env, {})
     learner = Learner(config.agent, task.observation_space, task.action_space, agents=1, seed=0)
@@ -92,7 +92,7 @@ def test_discrete_actions_are_judged_like_others():
     assert (evaluated.lengths >= 8).all()
 
 
-def test_the_random_baseline_takes_every_choice_as_often():
+def test_random_baseline_takes_all_choices_equally_often():
     space = make_vector("CartPole-v1", {}, 1).single_action_space
     assert isinstance(space, Numbered)
     random = baselines_of("Acrobot-v1", {}, 0)["random"]
@@ -101,7 +101,7 @@ def test_the_random_baseline_takes_every_choice_as_often():
     np.testing.assert_allclose(shares, 1 / 3, atol=0.015)
 
 
-def test_mujoco_warns_of_the_simulation_and_not_of_the_models_of_gymnasium(
+def test_mujoco_warnings_of_the_simulation_are_shown_and_those_of_models_are_not(
     tmp_path, monkeypatch, capfd
 ):
     mujoco = pytest.importorskip("mujoco")

@@ -50,7 +50,7 @@ def is_running(pid):
     return True
 
 
-def test_the_first_process_describes_the_task_as_it_is_and_none_is_left(own):
+def test_first_process_describes_the_task_and_no_process_is_left(own):
     config = own("0.0")
     with Standby(config) as standby:
         assert list(standby._processes) == [0]
@@ -64,7 +64,7 @@ def test_the_first_process_describes_the_task_as_it_is_and_none_is_left(own):
     assert not any(map(is_running, processes))
 
 
-def test_what_it_cannot_describe_is_left_to_the_run_to_tell(own):
+def test_task_that_cannot_be_described_is_left_to_the_run(own):
     with Standby(own("1 / 0")) as standby:
         assert standby.task(seconds=120) is None
         assert not standby.is_busy
@@ -78,21 +78,21 @@ def test_what_it_cannot_describe_is_left_to_the_run_to_tell(own):
         ("os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
     ],
 )
-def test_a_task_that_ends_its_process_is_one_sentence(shell, deed, how):
-    """A solver in C may call exit(), or crash: the command once ended as it did, without a word."""
+def test_task_that_ends_its_process_is_reported(shell, deed, how):
+    """A solver in C may call exit(), or crash: the command once ended silently with it."""
     code = f"import os\nimport signal\n{ENVIRONMENT}".replace("FIRST_REWARD", deed)
     (shell.folder / "standing.py").write_text(code)
     done = shell.run("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1] == (
-        f"flowsim: env = 'standing:Own-v0' ended its process ({how}) when it was made, reset or stepped for the first "
-        "time"
+        f"flowsim: env = 'standing:Own-v0' ended its process ({how}) while it was made, reset or stepped for the "
+        "first time"
     )
     assert not shell.run_folder.exists()
 
 
 @pytest.mark.slow
-def test_a_task_that_does_not_return_is_waited_for_aloud_and_not_forever(shell, monkeypatch):
+def test_wait_for_a_hanging_task_is_announced_and_limited(shell, monkeypatch):
     code = f"import time\n{ENVIRONMENT}".replace("FIRST_REWARD", "time.sleep(1e6)")
     (shell.folder / "standing.py").write_text(code)
     started = shell.start("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
@@ -109,7 +109,7 @@ def test_a_task_that_does_not_return_is_waited_for_aloud_and_not_forever(shell, 
     monkeypatch.setattr("coupling.run.run._FIRST_LOOK", 0.0)
     monkeypatch.chdir(shell.folder)
     config = load_config(None, ["env=standing:Own-v0", "workers.step_timeout=2"])
-    sentence = r"env = 'standing:Own-v0' was not made, reset and stepped once within 2 s"
+    sentence = r"env = 'standing:Own-v0' did not finish its creation, first reset and first step within 2 s"
     with (
         ConsoleScreen() as screen,
         Standby(config) as standby,
@@ -118,7 +118,7 @@ def test_a_task_that_does_not_return_is_waited_for_aloud_and_not_forever(shell, 
         run.train(config, screen, standby)
 
 
-def test_a_keyboard_interrupt_of_a_task_itself_is_no_traceback(shell):
+def test_keyboard_interrupt_raised_by_a_task_gives_no_traceback(shell):
     code = ENVIRONMENT.replace("FIRST_REWARD", "(_ for _ in ()).throw(KeyboardInterrupt)")
     (shell.folder / "standing.py").write_text(code)
     done = shell.run("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
@@ -127,7 +127,7 @@ def test_a_keyboard_interrupt_of_a_task_itself_is_no_traceback(shell):
     assert done.stderr.splitlines()[-1] == "flowsim: interrupted"
 
 
-def test_a_process_that_has_died_is_not_taken(own, tmp_path):
+def test_dead_process_is_not_used(own, tmp_path):
     with Standby(own("0.0")) as standby:
         first = standby._processes[0]
         first.kill()
@@ -136,7 +136,7 @@ def test_a_process_that_has_died_is_not_taken(own, tmp_path):
         assert standby.take(0, ["python", "-m", "coupling.worker"], tmp_path / "stderr") is None
 
 
-def test_nothing_is_started_where_others_start_the_workers():
+def test_nothing_is_prewarmed_for_manually_started_workers():
     with Standby(load_config("classic/cartpole", ["workers.launcher=none"])) as standby:
         assert standby.task() is None
         assert not standby.is_busy

@@ -1,4 +1,4 @@
-"""What comes from a file or a peer is printed as text, on every road to a terminal."""
+"""Text from files and peers is escaped wherever it is printed to a terminal."""
 
 import json
 
@@ -14,7 +14,7 @@ HOSTILE = "\x1b[2J\x1b]0;OWNED\x07x\x9b31m\u202e\r[bold]:smile:[/x]"
 SHOWN = "\\x1b[2J\\x1b]0;OWNED\\x07x\\x9b31m\\u202e\\r[bold]:smile:[/x]"
 
 
-def test_each_character_that_drives_a_terminal_is_spelled_out():
+def test_control_characters_are_escaped():
     assert printable(HOSTILE) == SHOWN
     assert printable("a\nb\tc \u2028 \ud800") == "a\\nb\tc \\u2028 \\ud800"
     assert printable("Grüße, 流体 ✓") == "Grüße, 流体 ✓"
@@ -31,7 +31,7 @@ def hostile(value):
     return HOSTILE if isinstance(value, str) else value
 
 
-def test_status_prints_a_hostile_file_as_text(capsys):
+def test_status_escapes_a_hostile_file(capsys):
     status = {
         "run": "r", "state": "died", "pid": 1, "written": 1.0, "age_seconds": 50.0, "agents": {"0": 1}, "absent": ["x"],
         "deaths": [{"time": 1.0, "slot": 0, "reason": "x"}], "warnings": [{"time": 1.0, "text": "x"}],
@@ -46,14 +46,14 @@ def test_status_prints_a_hostile_file_as_text(capsys):
     assert not set(capsys.readouterr().out) & set("\x1b\x07\x9b\u202e\r")
 
 
-def test_a_screen_prints_text(capsys):
+def test_screen_escapes_control_characters(capsys):
     ConsoleScreen().say(f"worker 0 left: {HOSTILE}")
     assert capsys.readouterr().err.strip() == f"worker 0 left: {SHOWN}"
 
 
 @pytest.mark.parametrize("farewell", [Goodbye, Error])
-def test_a_peer_cannot_forge_lines_of_the_log(served, farewell):
-    """A newline is no control character of the protocol's, so it arrives."""
+def test_peer_cannot_forge_log_lines(served, farewell):
+    """The protocol permits newlines, so they arrive."""
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -65,7 +65,7 @@ def test_a_peer_cannot_forge_lines_of_the_log(served, farewell):
 
 
 @pytest.mark.slow
-def test_the_command_prints_a_foreign_status_as_text(shell):
+def test_status_command_escapes_a_foreign_status(shell):
     preset = shell.preset(run={"steps": 300})
     assert shell.run("train", preset).returncode == 0
     file = shell.run_folder / "status.json"

@@ -71,7 +71,7 @@ def test_golden_step():
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=30), st.integers(1, 20))
-def test_step_comes_back_as_it_went(ended, size):
+def test_step_round_trip(ended, size):
     step = a_step(len(ended), size, ended)
     again = protocol.decode_step(protocol.encode_step(step), len(ended), size)
     for field in dataclasses.fields(Step):
@@ -83,13 +83,13 @@ def test_step_comes_back_as_it_went(ended, size):
     st.integers(1, 5),
     st.integers(1, 4),
 )
-def test_a_step_of_several_agents_comes_back_as_it_went(ended, size, agents):
+def test_multi_agent_step_round_trip(ended, size, agents):
     rows, rng = (
         a_step(len(ended) * agents, size, np.repeat(ended, agents)),
         np.random.default_rng(0),
     )
     flags = rng.random((len(ended), agents)) < 0.5
-    flags[:, 0] = False  # an environment goes on for somebody
+    flags[:, 0] = False  # an environment continues for at least one agent
     flags[np.array(ended) == 1], flags[np.array(ended) == 3] = True, False
     parts = {
         name: getattr(rows, name).reshape(-1, agents, *shape)
@@ -157,7 +157,7 @@ def test_an_infinite_reward_and_an_unknown_status_are_refused():
             protocol.decode_step(protocol.encode_step(step)[:-1] + bytes([status]), 2, 1)
 
 
-def test_another_major_version_is_told_apart_and_its_reject_is_read():
+def test_other_major_version_is_refused_but_its_reject_is_read():
     future = protocol.encode(Header(Kind.STEP), b"", version=(2, 0))
     with pytest.raises(protocol.VersionMismatchError, match=r"2\.0 was spoken.*speaks 1\.1"):
         protocol.decode(future)

@@ -1,4 +1,4 @@
-"""The return that a run shows: the latest episodes, those under way, and how old they are; against values by hand."""
+"""The recent return of a run: its latest episodes, those under way, and their age, against values computed by hand."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def of(steps, *episodes):
     return recent
 
 
-def test_nothing_is_known_before_the_first_end():
+def test_no_summary_before_the_first_episode_ends():
     assert of(10_000).summary(500, [(3.0, 7)]) is None
 
 
@@ -41,14 +41,14 @@ def test_at_most_a_hundred_episodes_count():
     assert recent.summary(250, []) == Recent(200.5, 1.0, ended=100, under_way=0, age=99)
 
 
-def test_the_last_ones_stay_until_others_end():
-    """Agents that begin together end together, and nobody ends for long in between: their age says so."""
+def test_last_episodes_stay_until_others_end():
+    """Agents that begin together end together, with long gaps in between, which the age shows."""
     recent = of(60_000, *((12_000, -float(k), 500) for k in range(24)))
     assert recent.summary(23_000, [(-1.0, 458)] * 24) == Recent(-11.5, 500.0, 24, 0, age=11_000)
 
 
 def test_an_episode_under_way_counts_once_it_is_longer():
-    """The newest policy lives twenty times as long as those whose episodes have ended: 589 was shown, of 9,342."""
+    """Episodes of the newest policy last twenty times as long as the ended ones: 589 was once shown, not 9,342."""
     ended = [(step, 589.0, 60) for step in range(900, 1_000, 10)]
     under_way = [(9_342.0, 1_000), (4_000.0, 430), (20.0, 2), (589.0, 60)]
     found = of(20_000, *ended).summary(1_500, under_way)
@@ -61,7 +61,7 @@ def test_an_episode_under_way_counts_once_it_is_longer():
     )
 
 
-def test_a_resumed_run_shows_what_it_showed(tmp_path):
+def test_resumed_run_shows_the_same_summary(tmp_path):
     folder = RunFolder(tmp_path)
     rng = np.random.default_rng(0)
     rows = [

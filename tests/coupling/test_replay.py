@@ -1,4 +1,4 @@
-"""A learner that dies at any record of its log is rebuilt as it was, by checkpoint and log: every kind of learner."""
+"""A learner of any kind that is killed at any record of its log is rebuilt exactly from checkpoint and log."""
 
 import itertools
 import json
@@ -56,7 +56,7 @@ def make_server(learner, log):
 
 
 class Actor:
-    """A worker's process whose environments say random things."""
+    """A worker's process whose environments return random values."""
 
     incarnations = itertools.count(1)
 
@@ -113,7 +113,7 @@ class Actor:
 
 
 def state_of(learner, server):
-    """All that a death must not change; what the networks say of stored steps goes on with the gradient steps."""
+    """All that a kill must not change; the networks' outputs for stored steps change with the gradient steps."""
     storage, running = learner.memory.storage, learner.collector.open_episodes
     places, rows = (
         storage.indices(),
@@ -152,7 +152,7 @@ def catch_up(learner):
 
 
 class Original:
-    """A run of two workers, each of which dies now and then, with what it was after each record of its log."""
+    """A run of two workers, each of which dies now and then, with its state after each record of its log."""
 
     def __init__(self, kind, folder, records=90, checkpoint_at=35):
         self.folder, self.checkpoint = folder, folder / "checkpoint.npz"
@@ -189,7 +189,7 @@ class Original:
         self.server.close("over")
 
     def _note(self):
-        """Keep each record that is written, and how everything is once it was acted on."""
+        """Keep each record that is written, and the state after it was acted on."""
         append = self.log.append
 
         def keep(record):
@@ -231,7 +231,7 @@ def original(request, tmp_path_factory):
     return Original(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def test_the_log_holds_what_was_noted(original):
+def test_log_holds_the_noted_records(original):
     assert list(ExperienceLog(original.folder / "experience").records_since(0)) == original.records
     assert len(original.states) == len(original.records) + 1
     kinds = {type(record).__name__ for record in original.records}
@@ -240,8 +240,8 @@ def test_the_log_holds_what_was_noted(original):
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["from the beginning", "from a checkpoint"])
-def test_death_at_every_record_changes_nothing(original, later):
-    """A replay goes record by record, so one that goes to the end has been at every death before it."""
+def test_kill_at_any_record_changes_nothing(original, later):
+    """A replay goes record by record, so one to the end passes through every possible kill."""
     kept_at = original.kept_at if later else 0
     learner, server = original.rebuilt(kept_at, kept_at)
     for upto in range(kept_at, len(original.records) + 1):
@@ -264,8 +264,8 @@ def test_death_at_every_record_changes_nothing(original, later):
     server.close("")
 
 
-def test_a_record_too_few_is_noticed(original):
-    """The comparison above can fail: without the last outcome the rebuilt learner is another."""
+def test_missing_record_is_noticed(original):
+    """The comparison above can fail: without the last outcome the rebuilt learner differs."""
     upto = max(n for n, record in enumerate(original.records) if isinstance(record, Taken)) + 1
     learner, server = original.rebuilt(upto - 1, 0)
     assert state_of(learner, server) != original.states[upto]

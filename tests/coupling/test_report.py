@@ -1,4 +1,4 @@
-"""A report is one page that needs nothing else, and tells the runs apart."""
+"""A report is one self-contained page that distinguishes the runs."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two small runs that differ in their seed and their gamma, and are called what nobody should call a run."""
+    """Two small runs that differ in their seed and their gamma, with awkward names."""
     folder, made = tmp_path_factory.mktemp("report"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -77,7 +77,7 @@ def runs(tmp_path_factory):
     return [made[0], RunFolder.find(made[1].path.rename(folder / "runs" / "<b>second"))]
 
 
-def test_everything_is_in_the_page(runs, tmp_path):
+def test_page_is_complete_and_self_contained(runs, tmp_path):
     (runs[0].path / "film.gif").write_bytes(PIXEL)
     report.write_report(runs, tmp_path / "new" / "folder" / "report.html")
     text = (tmp_path / "new" / "folder" / "report.html").read_text()
@@ -96,7 +96,7 @@ def test_everything_is_in_the_page(runs, tmp_path):
     assert re.fullmatch(r"\[-[\d.]+, -[\d.]+\]", evaluated["agent"][3])
 
 
-def test_numbers_are_those_of_the_command_line(runs, tmp_path, capsys):
+def test_numbers_equal_those_of_the_command_line(runs, tmp_path, capsys):
     report.write_report(runs, tmp_path / "report.html")
     found = json.loads(runs[1].evaluation.read_text())["after"]
     tables.print_results({"agent": found} | found["baselines"], None)
@@ -110,14 +110,14 @@ def test_numbers_are_those_of_the_command_line(runs, tmp_path, capsys):
     assert all(row in of_the_page for row in printed)
 
 
-def test_tasks_that_have_nothing_in_common_share_no_axes(runs, tmp_path):
+def test_different_tasks_have_separate_axes(runs, tmp_path):
     other = RunFolder(shutil.copytree(runs[1].path, tmp_path / "other"))
     settings = yaml.safe_load(other.config_file.read_text()) | {"env": "Pendulum-v1"}
     other.config_file.write_text(yaml.safe_dump(settings))
     report.write_report([*runs, other], tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert text.count('alt="return of an episode against environment steps"') == 2
-    assert text.count("<h3>Pendulum-v1</h3>") == 2, "curves, and what the learner says of itself"
+    assert text.count("<h3>Pendulum-v1</h3>") == 2, "curves, and the learner's diagnostics"
     plot_runs([*runs, other], tmp_path / "plot.svg")
     assert len(re.findall(r'id="axes_\d+"', (tmp_path / "plot.svg").read_text())) == 4
 
@@ -129,7 +129,7 @@ def test_a_method_has_its_own_colour_and_a_variant_another(runs, tmp_path):
     assert keys[1] not in method_colours().values()
 
 
-def test_what_a_learner_does_not_have_is_not_in_the_page(runs, tmp_path):
+def test_page_omits_diagnostics_that_a_learner_does_not_have(runs, tmp_path):
     plain = RunFolder(shutil.copytree(runs[0].path, tmp_path / "plain"))
     settings = yaml.safe_load(plain.config_file.read_text())
     settings["agent"]["replay"] = "none"
@@ -143,7 +143,7 @@ def test_what_a_learner_does_not_have_is_not_in_the_page(runs, tmp_path):
     assert drawn["plain"] == drawn["both"] - len(report.REMEMBER_FORGET)
 
 
-def test_a_film_that_is_too_large_is_named(runs, tmp_path, monkeypatch):
+def test_film_that_is_too_large_is_left_out_and_named(runs, tmp_path, monkeypatch):
     (runs[0].path / "film.gif").write_bytes(PIXEL)
     monkeypatch.setattr(report, "LARGEST_FILM", len(PIXEL) - 1)
     report.write_report(runs[:1], tmp_path / "report.html")
@@ -152,7 +152,7 @@ def test_a_film_that_is_too_large_is_named(runs, tmp_path, monkeypatch):
     assert "What differs" not in text
 
 
-def test_a_run_that_could_have_a_film_says_how(runs, tmp_path, monkeypatch, capsys):
+def test_run_without_a_film_gets_a_hint_to_render_one(runs, tmp_path, monkeypatch, capsys):
     bare = RunFolder(shutil.copytree(runs[1].path, tmp_path / "bare"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["flowsim", "report", "bare"])
@@ -176,7 +176,7 @@ def test_a_run_that_could_have_a_film_says_how(runs, tmp_path, monkeypatch, caps
     assert report.write_report([spaced], tmp_path / "report.html") == []
 
 
-def test_an_agent_that_comes_with_the_package_gets_no_film_in_its_folder(tmp_path, monkeypatch):
+def test_shipped_agent_gets_no_hint_to_render_a_film(tmp_path, monkeypatch):
     shutil.copytree(find_agent(Path("sketch")).path, tmp_path / "sketch")
     (tmp_path / "sketch" / "starts.jsonl").write_text('{"draws_itself": true}\n')
     assert len(report.write_report([RunFolder(tmp_path / "sketch")], tmp_path / "report.html")) == 1
@@ -185,7 +185,7 @@ def test_an_agent_that_comes_with_the_package_gets_no_film_in_its_folder(tmp_pat
     assert report.write_report([sketch], tmp_path / "report.html") == []
 
 
-def test_a_page_that_is_none_is_refused(runs, tmp_path, monkeypatch, capsys):
+def test_output_that_is_not_html_is_refused(runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         "sys.argv", ["flowsim", "report", str(runs[0].path), "-o", str(tmp_path / "report.pdf")]
     )
@@ -206,7 +206,7 @@ def browse(page, folder, *words):
 
 
 def answer(page, folder, script, *words):
-    """Open a page with a script of ours at its end, which puts its answer into the title; return that."""
+    """Open a page with a script appended that puts its answer into the title; return the title."""
     page.write_text(page.read_text().replace("</body>", f"<script>{script}</script></body>"))
     shown = browse(page, folder, *words, "--dump-dom")
     return re.search(r"<title>(.*)</title>", shown)[1]
@@ -223,7 +223,7 @@ def test_a_browser_shows_the_curves(runs, tmp_path):
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-def test_on_a_phone_and_in_the_dark_everything_can_be_read(runs, tmp_path):
+def test_page_is_readable_on_a_phone_and_in_dark_mode(runs, tmp_path):
     (runs[0].path / "film.gif").write_bytes(PIXEL)
     named = tmp_path / ("a_name_that_is_longer_than_a_phone_is_wide" * 2)
     long = RunFolder(shutil.copytree(runs[1].path, named))
@@ -260,8 +260,8 @@ def test_a_browser_plays_the_film(runs, tmp_path):
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-def test_no_short_word_of_a_table_is_broken(runs, tmp_path):
-    """A name that is too long for its column is broken, what stands beside it is not."""
+def test_short_words_in_tables_are_not_broken(runs, tmp_path):
+    """A name that is too long for its column is broken; the cells beside it are not."""
     run = RunFolder(
         shutil.copytree(runs[1].path, tmp_path / "a_school_of_swimmers_that_keeps_together_1")
     )

@@ -1,4 +1,4 @@
-"""One seed, one training: with one worker process, or synchronous workers, two trainings are the same to the bit."""
+"""Two trainings of one seed are the same bit for bit, with one worker process or with synchronous workers."""
 
 import csv
 
@@ -35,7 +35,7 @@ LEARNERS = {
 
 
 def trained(shell, name, *words):
-    """Train, and return what the run left that does not tell the time."""
+    """Train, and return the results of the run that do not depend on time."""
     done = shell.run("train", *words, f"run.name={name}", "workers.dead_after=120")
     assert done.returncode == 0, done.stderr
     folder = shell.folder / "runs" / name
@@ -60,7 +60,7 @@ def assert_same(one, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_two_trainings_of_one_seed_with_one_process_are_the_same(shell, learner):
+def test_same_seed_with_one_process_gives_identical_trainings(shell, learner):
     words = [*LEARNERS[learner], "workers.agents=4", "workers.processes=1"]
     one, other = (trained(shell, name, *words) for name in ("one", "other"))
     assert_same(one, other)
@@ -68,6 +68,6 @@ def test_two_trainings_of_one_seed_with_one_process_are_the_same(shell, learner)
 
 
 @pytest.mark.slow
-def test_synchronous_workers_are_the_same_in_any_number_of_processes_of_one_layout(shell):
+def test_same_seed_with_synchronous_workers_gives_identical_trainings(shell):
     words = [*LEARNERS["vracer"], "workers.agents=5", "workers.processes=2", "workers.synchronous=true"]  # fmt: skip
     assert_same(*(trained(shell, name, *words) for name in ("one", "other")))

@@ -27,7 +27,7 @@ def rows_of(file):
 
 
 def audit(learner):
-    """Check that no transition in the memory stands twice and none is missing inside an episode.
+    """Check that no transition is in the memory twice and none is missing inside an episode.
 
     The oracle's reward is 1000 e + s, its observation (e, s, name, name): every stored episode has to be the steps
     1, 2, 3, ... of one episode of one environment.
@@ -118,7 +118,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
     assert result["episodes"] == 5
     assert result["ci95"][0] <= result["mean_return"] <= result["ci95"][1]
     assert set(result["baselines"]) == {"zero", "random"}
-    # the oracle pays the same whatever is done, and all are evaluated on the same episodes
+    # the oracle's reward does not depend on the action, and all are evaluated on the same episodes
     assert result["baselines"]["zero"]["mean_return"] == result["mean_return"]
     assert result["sampled"]["mean_return"] == result["mean_return"]
 
@@ -127,7 +127,7 @@ def test_a_run_from_beginning_to_evaluation(shell):
 
 
 @pytest.mark.slow
-def test_training_options_hold_while_an_agent_trains_and_not_when_it_is_judged(shell):
+def test_training_options_apply_to_training_and_not_to_evaluation(shell):
     words = ["small/lq1", "run.name=run", "run.steps=600", "run.evaluate_episodes=2"]
     limit = "training_options.max_episode_steps=5"
     done = shell.run("train", *words, "agent.learning_starts=200", "agent.buffer_size=4096", limit)
@@ -175,7 +175,7 @@ def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orpha
     audit(learner)
 
 
-def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
+def test_kill_9_of_the_learner_ends_the_workers_and_the_run_can_be_resumed(shell):
     preset = shell.preset(
         run={"steps": 10**6, "checkpoint_every": 0.5}, env_options={"step_seconds": 0.001}
     )
@@ -194,7 +194,7 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
     resumed = shell.run("resume", "runs/run", f"run.steps={target}")
     assert resumed.returncode == 0, resumed.stderr
     came_back = re.search(
-        r"going on at (\d+) environment steps, (\d+) of them from the experience log",
+        r"continuing at (\d+) environment steps, (\d+) of them from the experience log",
         resumed.stderr,
     )
     # no such line when it was killed right behind a checkpoint
@@ -220,7 +220,7 @@ def test_kill_9_of_the_learner_ends_the_workers_and_resume_goes_on(shell):
         ({"nan_at": 2}, "not finite"),
     ],
 )
-def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options, sentence):
+def test_repeatedly_failing_environment_stops_the_run(shell, options, sentence):
     done = shell.run(
         "train", shell.preset(env_options=options, workers={"restarts": 1, "processes": 1})
     )
@@ -234,7 +234,7 @@ def test_an_environment_that_fails_again_and_again_stops_the_run(shell, options,
 
 
 @pytest.mark.slow
-def test_an_environment_that_hangs_is_replaced_after_its_deadline(shell):
+def test_hanging_environment_is_replaced_after_step_timeout(shell):
     preset = shell.preset(
         env_options={"hang_at": 200},
         # shorter than the start of a worker takes, which has its own limit
@@ -248,7 +248,7 @@ def test_an_environment_that_hangs_is_replaced_after_its_deadline(shell):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
+def test_full_disk_gives_an_error_and_leaves_the_last_checkpoint(shell):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
@@ -256,7 +256,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
     done = shell.run("train", preset, preexec_fn=small_files)
     assert done.returncode == 1
     assert "no space left in the run folder" in done.stderr
-    assert "the run waits up to 2 s for room" in done.stderr
+    assert "the run waits up to 2 s for free space" in done.stderr
     assert "Traceback" not in done.stderr
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     more = f"run.steps={learner.environment_steps + 1000}"  # there is room again
@@ -268,7 +268,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_last_checkpoint(shell):
 
 
 @pytest.mark.parametrize("words", [["resume", "runs/run"], ["evaluate", "runs/run"]])
-def test_a_corrupt_checkpoint_is_one_sentence(shell, words, monkeypatch, capsys):
+def test_corrupt_checkpoint_gives_a_one_line_error(shell, words, monkeypatch, capsys):
     config = load_config(str(shell.folder / shell.preset()))
     box = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
     learner = Learner(config.agent, box, box, agents=4, seed=0)
@@ -281,7 +281,7 @@ def test_a_corrupt_checkpoint_is_one_sentence(shell, words, monkeypatch, capsys)
     assert "checkpoint.npz" in complaint(stderr)
 
 
-def test_a_run_that_owes_gradient_steps_is_not_finished(shell, monkeypatch, capsys):
+def test_run_with_outstanding_gradient_steps_is_not_finished(shell, monkeypatch, capsys):
     """It died between its last environment step and the gradient steps for it."""
     config = load_config(
         str(shell.folder / shell.preset(agent={"learning_starts": 10}, run={"steps": 40}))
@@ -315,7 +315,7 @@ def test_a_run_that_owes_gradient_steps_is_not_finished(shell, monkeypatch, caps
     assert "is finished: it has done 40 of 40 steps" in stderr
 
 
-def test_no_learner_is_a_reason_to_leave(shell):
+def test_worker_without_a_learner_ends_after_patience(shell):
     connection = {
         "endpoint": "tcp://127.0.0.1:9",
         "run": "r",
@@ -348,7 +348,9 @@ def test_no_learner_is_a_reason_to_leave(shell):
         ),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_nothing(shell, words, sentence, monkeypatch, capsys):
+def test_bad_input_gives_a_one_line_error_and_creates_nothing(
+    shell, words, sentence, monkeypatch, capsys
+):
     code, stderr = main_in_process(shell, ["train", shell.preset(), *words], monkeypatch, capsys)
     assert code == 2
     assert sentence in complaint(stderr)

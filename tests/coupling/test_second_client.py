@@ -1,6 +1,6 @@
-"""A client that was written from PROTOCOL.md alone: the frames that all clients share, and real learners.
+"""A client that was written from PROTOCOL.md alone: the golden vectors, and real learners.
 
-One file, so that all that is asked of this client stands together, as it does for the client in C.
+All tests of this client are in one file, like those of the client in C.
 """
 
 import ast
@@ -40,7 +40,7 @@ SPACES = (
 )
 
 
-def test_it_imports_nothing_of_ours():
+def test_second_client_imports_nothing_of_flowsim():
     tree = ast.parse((HERE / "second_client.py").read_text())
     named = [node.names for node in ast.walk(tree) if isinstance(node, ast.Import)]
     imported = {alias.name for names in named for alias in names}
@@ -84,7 +84,7 @@ def content(vector):
 
 
 @pytest.mark.parametrize("vector", entries("vectors"))
-def test_a_frame_is_read_as_it_was_meant(vector):
+def test_golden_frame_is_decoded(vector):
     kind, header, body = read(bytes.fromhex(vector["hex"]))
     assert (kind, header) == (vector["type"], vector["header"])
     left_out = {key: value for key, value in second_client.MAY_BE_LEFT_OUT.items() if key in body}
@@ -94,7 +94,7 @@ def test_a_frame_is_read_as_it_was_meant(vector):
 @pytest.mark.parametrize(
     "vector", [entry for entry in entries("vectors") if entry.values[0]["canonical"]]
 )
-def test_a_frame_is_written_to_the_byte(vector):
+def test_golden_frame_is_encoded_exactly(vector):
     kind, body = vector["type"], content(vector)
     if kind == "STEP":
         packed = second_client.write_step(
@@ -127,7 +127,7 @@ class Run:
         self.begin()
 
     def begin(self):
-        """Start the learner, from nothing or from the log of the one before."""
+        """Start the learner, from nothing or from the log of its predecessor."""
         config = AgentConfig(
             learning_starts=200,
             buffer_size=2**15,
@@ -174,7 +174,7 @@ class Run:
         write_connection(self.file, Connection(**given, environments=self.layout, **pair | changed))
 
     def kill_learner(self):
-        """End it without a word, as a kill does."""
+        """End the learner without a GOODBYE, as a kill does."""
         self.server._context.destroy(linger=0)
         self.log.close()
 
@@ -249,7 +249,7 @@ def assert_clean(report, processes=2):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_a_learner_that_is_killed_and_resumed(lay, encrypted):
+def test_killed_and_resumed_learner_loses_nothing(lay, encrypted):
     run = lay(keys=Keys.draw() if encrypted else None)
     for outbox in "ab":
         run.start("any", outbox)
@@ -285,7 +285,7 @@ def test_workers_of_versions_1_0_and_1_1_serve_the_same_run(lay):
     assert report.processes == 3
 
 
-def test_connections_that_are_cut(lay):
+def test_cut_connections_lose_nothing(lay):
     run = lay()
     run.proxy = TcpProxy(lambda: run.address, seed=1)
     run.invite(run.server.endpoint)
@@ -300,8 +300,8 @@ def test_connections_that_are_cut(lay):
     assert run.proxy.counts["cuts"] > 0
 
 
-def test_a_process_that_is_killed_while_it_waits(lay):
-    """What it had sent is there once, by its own message or by its successor's HELLO."""
+def test_process_killed_while_waiting_loses_nothing(lay):
+    """Its last message is stored once, from itself or from its successor's HELLO."""
     run = lay()
     first, second = run.start("0"), run.start("1")
     run.turn_until(
@@ -321,7 +321,7 @@ def test_a_process_that_is_killed_while_it_waits(lay):
     assert_clean(report, processes=3)
 
 
-# --- a learner by hand ------------------------------------------------------------------------------------------
+# --- a scripted learner ------------------------------------------------------------------------------------------
 
 
 class ManualLauncher:
@@ -389,7 +389,7 @@ def by_hand(tmp_path):
     learner.close()
 
 
-def test_it_sends_the_same_bytes_again_and_waits_on_after_a_pause(by_hand):
+def test_message_is_resent_unchanged_and_a_pause_prolongs_the_wait(by_hand):
     hello = by_hand.welcome()
     assert (hello.slot, hello.action_high) == (0, [1.0, 1.0])
     _, header, body = by_hand.hear(Kind.RESET)
@@ -411,7 +411,7 @@ def test_it_sends_the_same_bytes_again_and_waits_on_after_a_pause(by_hand):
 @pytest.mark.parametrize(
     "message", [protocol.Error("no"), protocol.Reject("no"), protocol.Goodbye("no")]
 )
-def test_it_ends_when_it_is_told_to(by_hand, message):
+def test_client_ends_when_told_to(by_hand, message):
     by_hand.welcome()
     route, _, _ = by_hand.hear(Kind.RESET)
     by_hand.say(route, message)
@@ -423,7 +423,7 @@ def test_it_ends_when_it_is_told_to(by_hand, message):
     assert said.endswith("no")
 
 
-def test_it_refuses_keys_that_others_may_read(lay):
+def test_keys_readable_by_others_are_refused(lay):
     run = lay(keys=Keys.draw())
     os.chmod(run.file, 0o640)
     process = run.start("0")
@@ -431,7 +431,7 @@ def test_it_refuses_keys_that_others_may_read(lay):
     assert (process.returncode, "others may read" in said) == (1, True)
 
 
-def test_a_hello_that_does_not_fit_is_rejected_by_a_real_learner(lay):
+def test_hello_of_another_task_is_rejected_by_a_real_learner(lay):
     run = lay()
     run.invite(run.server.endpoint, task_hash="another")
     process = run.start("0")
@@ -441,8 +441,8 @@ def test_a_hello_that_does_not_fit_is_rejected_by_a_real_learner(lay):
     assert said.startswith("REJECT: it hosts another task")
 
 
-def test_a_step_that_cannot_come_next_is_an_error_of_a_real_learner(lay):
-    """The peer that sent it is heard no more; the session goes on by another connection."""
+def test_step_out_of_sequence_is_an_error_of_a_real_learner(lay):
+    """The peer that sent it is ignored; the session continues over another connection."""
     run = lay()
     run.start("0")
     run.start("1")

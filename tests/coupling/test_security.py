@@ -1,6 +1,6 @@
-"""Who gets in at the learner's socket, who does not, and what both sides are told, over real sockets.
+"""Which peers the learner's socket accepts or refuses, and the messages on both sides, over real sockets.
 
-The peers by hand and the real server and workers are compared with the same sentences, so they share one file.
+Scripted peers and the real server and workers are checked for the same messages, so they share one file.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class Learner:
 
 
 class Peer:
-    """A DEALER with its watch that says one word."""
+    """A monitored DEALER that sends one word."""
 
     def __init__(self, endpoint, keys=None):
         self.connection = Connection(endpoint, "run", "env", {}, 600.0, **keys_of(keys))
@@ -100,7 +100,7 @@ def make():
 
 
 @pytest.mark.parametrize("keys", [None, Keys.draw()], ids=["null", "curve"])
-def test_a_peer_with_the_keys_of_the_file_gets_in(make, keys):
+def test_peer_with_the_keys_of_the_file_is_accepted(make, keys):
     learner = make(Learner, keys)
     peer = make(Peer, learner.endpoint, keys)
     until(lambda: learner.heard, learner, peer.watch)
@@ -108,7 +108,7 @@ def test_a_peer_with_the_keys_of_the_file_gets_in(make, keys):
     assert (learner.guard.refused, learner.guard.refusals) == (0, [])
 
 
-def test_an_unknown_key_is_refused_and_both_sides_are_told(make):
+def test_unknown_key_is_refused_and_reported_on_both_sides(make):
     keys, other = Keys.draw(), Keys.draw()
     stranger = Keys(keys.server_public, "", other.worker_public, other.worker_secret)
     learner = make(Learner, keys)
@@ -117,24 +117,25 @@ def test_an_unknown_key_is_refused_and_both_sides_are_told(make):
         until(lambda: learner.heard, learner, peer.watch)
     until(lambda: learner.guard.refused, learner)
     assert learner.guard.refusals == [
-        "a peer at 127.0.0.1 with an unknown key was refused; workers need the connection file of this start of the run"
+        "a peer at 127.0.0.1 with an unknown key was refused; workers need the connection file of the run's "
+        "current start"
     ]
     assert not learner.heard
 
 
 @pytest.mark.parametrize("learner_encrypts", [True, False])
-def test_encryption_on_one_side_only_is_told_on_both(make, learner_encrypts):
+def test_encryption_on_one_side_only_is_reported_on_both(make, learner_encrypts):
     keys = Keys.draw()
     learner = make(Learner, keys if learner_encrypts else None)
     peer = make(Peer, learner.endpoint, None if learner_encrypts else keys)
     with pytest.raises(RefusedError, match="encryption"):
         until(lambda: learner.heard, learner, peer.watch)
     until(lambda: learner.guard.refusals, learner)
-    assert "did not get through the handshake" in learner.guard.refusals[0]
+    assert "the handshake of a peer failed" in learner.guard.refusals[0]
     assert not learner.heard
 
 
-def test_a_connection_file_of_another_learner_is_told_on_both_sides(make):
+def test_connection_file_of_another_learner_is_reported_on_both_sides(make):
     keys, other = Keys.draw(), Keys.draw()
     learner = make(Learner, keys)
     peer = make(
@@ -142,12 +143,12 @@ def test_a_connection_file_of_another_learner_is_told_on_both_sides(make):
         learner.endpoint,
         Keys(other.server_public, "", keys.worker_public, keys.worker_secret),
     )
-    with pytest.raises(RefusedError, match="not that of the connection file"):
+    with pytest.raises(RefusedError, match="differs from that of the connection file"):
         until(lambda: learner.heard, learner, peer.watch)
-    assert "takes this learner for another one" in learner.guard.refusals[0]
+    assert "expects another learner" in learner.guard.refusals[0]
 
 
-def test_a_learner_that_is_not_there_yet_is_waited_for(make):
+def test_worker_waits_for_a_learner_that_is_not_up_yet(make):
     """Neither a closed port nor one that takes connections and drops them, as a tunnel does, is a refusal."""
     keys = Keys.draw()
     with socket.create_server(("127.0.0.1", 0)) as tunnel:
@@ -167,7 +168,7 @@ def test_a_learner_that_is_not_there_yet_is_waited_for(make):
     until(lambda: learner.heard, learner, peer.watch)
 
 
-def test_without_an_answer_about_its_key_nobody_gets_in(make):
+def test_no_peer_is_accepted_without_key_authentication(make):
     """libzmq lets any key in where nobody answers, unless it is told to enforce the domain."""
     keys = Keys.draw()
     learner = make(Learner, keys)
@@ -176,7 +177,7 @@ def test_without_an_answer_about_its_key_nobody_gets_in(make):
     assert not learner.socket.poll(1000)
 
 
-def test_refusals_are_counted_without_end_and_kept_within_bounds(make):
+def test_all_refusals_are_counted_and_at_most_64_kept(make):
     learner = make(Learner, None)
     for number in range(1000):
         learner.guard._tell(f"peer {number}")
@@ -205,11 +206,11 @@ def test_refusals_are_counted_without_end_and_kept_within_bounds(make):
         ("", False),
     ],
 )
-def test_what_is_loopback(endpoint, answer):
+def test_is_loopback(endpoint, answer):
     assert is_loopback(endpoint) is answer
 
 
-def test_another_address_is_not_bound_without_keys():
+def test_other_addresses_are_not_bound_without_keys():
     refused = pytest.raises(
         ConfigError, match=r"tcp://0\.0\.0\.0:\* can be reached from other machines"
     )
@@ -217,7 +218,7 @@ def test_another_address_is_not_bound_without_keys():
         Guard(router, "tcp://0.0.0.0:*", None)
 
 
-def test_a_connection_file_with_keys_must_be_its_owners_alone(tmp_path):
+def test_connection_file_with_keys_must_be_private(tmp_path):
     path = tmp_path / "connection.json"
     connection = Connection("tcp://10.0.0.1:1", "run", "env", {}, 1.0, **keys_of(Keys.draw()))
     write_connection(path, connection)
@@ -225,7 +226,7 @@ def test_a_connection_file_with_keys_must_be_its_owners_alone(tmp_path):
     assert read_connection(path) == connection
     for mode in (0o640, 0o604, 0o620):
         path.chmod(mode)
-        with pytest.raises(ValueError, match=r"others may read it .* chmod 600"):
+        with pytest.raises(ValueError, match=r"other users may read it .* chmod 600"):
             read_connection(path)
     write_connection(path, Connection("tcp://127.0.0.1:1", "run", "env", {}, 1.0))
     path.chmod(0o644)
@@ -233,15 +234,15 @@ def test_a_connection_file_with_keys_must_be_its_owners_alone(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["", "short", "~" * 40, "#" * 40, "é" * 40])
-def test_a_connection_file_with_a_broken_key_is_none(tmp_path, key):
+def test_connection_file_with_a_broken_key_is_refused(tmp_path, key):
     path = tmp_path / "connection.json"
     keys = keys_of(Keys.draw()) | {"secret_key": key}
     write_connection(path, Connection("tcp://10.0.0.1:1", "run", "env", {}, 1.0, **keys))
-    with pytest.raises(ValueError, match="is no connection file: its three keys"):
+    with pytest.raises(ValueError, match="is not a connection file: its three keys"):
         read_connection(path)
 
 
-def test_secrets_are_in_no_representation():
+def test_secrets_are_not_in_reprs():
     keys = Keys.draw()
     connection = Connection("tcp://10.0.0.1:1", "run", "env", {}, 1.0, **keys_of(keys))
     for text in (repr(keys), repr(connection), str(connection)):
@@ -367,7 +368,7 @@ def eavesdropper(endpoint):
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_who_records_the_wire_reads_it_only_without_encryption(make, tmp_path, encrypted):
+def test_eavesdropper_reads_traffic_only_without_encryption(make, tmp_path, encrypted):
     keys = Keys.draw() if encrypted else None
     service = make(Service, tmp_path, keys)
     with eavesdropper(service.server.endpoint) as (endpoint, heard):
@@ -386,7 +387,7 @@ def test_who_records_the_wire_reads_it_only_without_encryption(make, tmp_path, e
         assert b"Pendulum-v1" not in heard
 
 
-def test_a_worker_with_an_unknown_key_ends_with_a_sentence_and_the_learner_knows(make, tmp_path):
+def test_worker_with_an_unknown_key_is_refused_and_counted_by_the_learner(make, tmp_path):
     keys, other = Keys.draw(), Keys.draw()
     stranger = Keys(keys.server_public, "", other.worker_public, other.worker_secret)
     service = make(Service, tmp_path, keys)
@@ -405,7 +406,7 @@ def test_a_worker_with_an_unknown_key_ends_with_a_sentence_and_the_learner_knows
 @pytest.mark.parametrize(
     "case", ["unknown key", "null at curve", "curve at null", "another server"]
 )
-def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
+def test_refusal_is_noticed_after_a_few_handshakes(make, tmp_path, case):
     keys, other = Keys.draw(), Keys.draw()
     service = make(Service, tmp_path, None if case == "curve at null" else keys)
     presented = {
@@ -427,7 +428,7 @@ def test_a_refusal_is_known_after_a_few_handshakes(make, tmp_path, case):
 
 
 def is_answered_at_last(line):
-    """Ask for the status until the learner answers; what was sent before a line was made again is lost."""
+    """Ask for the status until the learner answers; what was sent before a reconnection is lost."""
 
     def answered():
         line.send(encode_control(Status()))
@@ -436,7 +437,7 @@ def is_answered_at_last(line):
     wait_until(answered)
 
 
-def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(make, tmp_path):
+def test_refused_worker_rereads_the_connection_file(make, tmp_path):
     """A learner that was started again at the same port has new keys."""
     old, new = Keys.draw(), Keys.draw()
     service = make(Service, tmp_path, new)
@@ -448,8 +449,8 @@ def test_a_worker_that_is_refused_looks_for_the_connection_file_of_a_new_start(m
     context.term()
 
 
-def test_lines_that_are_closed_while_they_are_refused_hold_up_no_other(make, tmp_path):
-    """libzmq's thread once waited forever with the news of a handshake for a watch that was gone."""
+def test_connections_closed_during_a_refusal_do_not_block_others(make, tmp_path):
+    """libzmq's thread once waited forever to report a handshake to a monitor that was gone."""
     service = make(Service, tmp_path, keys := Keys.draw())
     wrong, right = service.invite(Keys.draw(), name="wrong.json"), service.invite(keys)
     context, pauses = zmq.Context(), np.random.default_rng(0).uniform(0.1, 0.11, 20)
@@ -465,14 +466,14 @@ def test_lines_that_are_closed_while_they_are_refused_hold_up_no_other(make, tmp
     context.term()
 
 
-def test_a_server_without_keys_stays_on_this_machine(make, tmp_path):
+def test_server_without_keys_binds_only_to_this_machine(make, tmp_path):
     with pytest.raises(ConfigError, match="can be reached from other machines"):
         make(Service, tmp_path, None, "tcp://0.0.0.0:*")
     service = make(Service, tmp_path, Keys.draw(), "tcp://0.0.0.0:*")
     assert service.server.endpoint.startswith("tcp://0.0.0.0:")
 
 
-def test_a_frame_that_is_longer_than_the_run_needs_is_not_taken(make, tmp_path):
+def test_oversized_frame_is_refused(make, tmp_path):
     service = make(Service, tmp_path, None)
     with (
         zmq.Context() as context,
@@ -490,7 +491,7 @@ def test_a_frame_that_is_longer_than_the_run_needs_is_not_taken(make, tmp_path):
     assert service.server.counts.violations == 0
 
 
-def test_an_absurd_number_of_failures_takes_no_room():
+def test_huge_failure_count_takes_no_memory():
     tally = FailureWindow(3)
     tally.note(2**62, 0.0)  # as large as HEARTBEAT may say
     assert tally.exceeded
@@ -538,8 +539,8 @@ class Impostor:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("curve", ["auto", "never"])
-def test_who_binds_the_port_of_a_dead_learner_hears_nothing_of_its_workers(shell, make, curve):
-    """The worker knows that this is not its learner, unless encryption is switched off; the run goes on afterwards."""
+def test_impostor_at_the_port_of_a_dead_learner_receives_nothing(shell, make, curve):
+    """The worker knows that this is not its learner, unless encryption is off; the run continues afterwards."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     workers = {"curve": curve, "bind": f"127.0.0.1:{port}", "processes": 1, "agents": 2}
@@ -567,7 +568,7 @@ def test_who_binds_the_port_of_a_dead_learner_hears_nothing_of_its_workers(shell
     assert again.returncode == 130, said
 
 
-def test_encryption_is_never_off_where_other_machines_listen():
+def test_encryption_cannot_be_off_on_addresses_of_other_machines():
     with pytest.raises(ConfigError, match=r"workers\.curve = never, but workers.bind = 192.0.2.1"):
         load_config(None, ["env=CartPole-v1", "workers.curve=never", "workers.bind=192.0.2.1"])
     load_config(None, ["env=CartPole-v1", "workers.curve=never", "workers.transport=ipc"])

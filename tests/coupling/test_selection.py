@@ -1,4 +1,4 @@
-"""The policy that a run hands out is the best of several, by episodes that nothing else has."""
+"""The policy that a run hands out is the best of several, chosen by episodes used for nothing else."""
 
 import json
 
@@ -21,14 +21,14 @@ def test_policies_are_kept_evenly_over_the_last_third():
 
 
 class FakePolicy:
-    """A policy that is a file alone."""
+    """A policy that is only a file."""
 
     def save(self, file):
         file.write_bytes(b"")
 
 
 class FakeLearner:
-    """A learner that counts its steps alone."""
+    """A learner that only counts its steps."""
 
     environment_steps = 0
 
@@ -45,7 +45,7 @@ def candidates_of(folder, *words):
     return Candidates(folder, run)
 
 
-def test_a_run_that_goes_on_keeps_none_twice_and_forgets_those_ahead_of_it(tmp_path):
+def test_resumed_run_keeps_no_policy_twice_and_drops_later_ones(tmp_path):
     folder, learner = RunFolder(tmp_path), FakeLearner()
 
     def train(candidates, begin, end):
@@ -68,7 +68,7 @@ def test_a_run_that_goes_on_keeps_none_twice_and_forgets_those_ahead_of_it(tmp_p
 
 
 @pytest.mark.slow
-def test_the_best_of_the_kept_policies_is_handed_out_until_learning_goes_on(shell):
+def test_best_kept_policy_is_used_until_training_continues(shell):
     words = ["small/lq1", "run.name=run", "run.steps=900", "agent.learning_starts=200"]
     words += ["agent.buffer_size=4096", "agent.learning_rate=0.01"]
     asked = ["run.select_episodes=6", "run.select_max_actions=7", "run.evaluate_episodes=3"]
@@ -81,7 +81,7 @@ def test_the_best_of_the_kept_policies_is_handed_out_until_learning_goes_on(shel
     assert returns[choice["chosen"]] == max(returns.values())
     assert all(each["episodes"] == 6 and each["mean_length"] <= 7 for each in choice["candidates"])
     said = describe_choice(folder)
-    assert f"chosen among {CANDIDATES} by their mean return in 6 other episodes" in said
+    assert f"chosen from {CANDIDATES} by mean return in 6 other episodes" in said
     assert said in done.stdout
     assert said in done.stderr
 

@@ -37,7 +37,7 @@ def test_an_ended_episode_gives_its_final_observation_and_the_next_one_its_first
     assert learner.calls[-2:] == [("begin", [1], [[4.0]]), ("act", [0, 1])]
 
 
-def test_all_that_wait_are_answered_by_one_inference(served):
+def test_all_waiting_workers_are_answered_by_one_inference(served):
     learner, server, peer = served
     one, two = peer(), peer()
     one.join(slot=0)
@@ -71,7 +71,7 @@ def test_gradient_steps_are_done_between_the_messages(served):
         ({"environments": 5}, "hosts 5 environments, this run gives it 2"),
     ],
 )
-def test_who_does_not_fit_is_refused_with_a_sentence(served, changes, sentence):
+def test_mismatched_worker_is_refused_with_a_reason(served, changes, sentence):
     _, server, peer = served
     header, message = peer().join(**changes)
     assert header.kind == Kind.REJECT
@@ -88,7 +88,7 @@ def test_a_repeated_hello_is_answered_by_the_same_welcome(served):
     assert elsewhere.join(incarnation=worker.incarnation)[1] == welcome
 
 
-def test_another_version_is_refused_with_a_sentence(served):
+def test_other_version_is_refused_with_a_reason(served):
     _, server, peer = served
     header, message = peer().say(protocol.encode(Header(Kind.HELLO), b"", version=(7, 3)))
     assert header.kind == Kind.REJECT
@@ -125,7 +125,7 @@ def test_violations_are_refused_once_and_never_reach_the_learner(served):
         (Kind.STEP, {"sequence": 1}, "RESET is the first"),
     ],
 )
-def test_a_message_that_cannot_come_now_ends_the_session(served, kind, changes, sentence):
+def test_message_out_of_order_ends_the_session(served, kind, changes, sentence):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -139,7 +139,7 @@ def test_a_message_that_cannot_come_now_ends_the_session(served, kind, changes, 
     assert learner.calls == calls
 
 
-def test_a_step_before_the_answer_to_the_one_before_ends_the_session(served):
+def test_step_before_the_previous_answer_ends_the_session(served):
     learner, _, peer = served
     worker = peer()
     worker.join()
@@ -150,7 +150,7 @@ def test_a_step_before_the_answer_to_the_one_before_ends_the_session(served):
     assert "cannot come now" in message.reason
 
 
-def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
+def test_repeated_message_is_answered_again_and_counts_once(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -170,8 +170,8 @@ def test_a_message_that_comes_again_is_answered_again_and_counts_once(served):
     assert (server.counts.repeats, server.counts.stale) == (2, 1)
 
 
-def test_an_answer_goes_by_every_connection_that_brought_a_copy(served):
-    """A worker made new ones while the learner was away, which reads the copies in no order: only one is alive."""
+def test_answer_is_sent_over_every_connection_that_brought_a_copy(served):
+    """A worker made new connections while the learner was away, which reads the copies in any order; one is alive."""
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -193,7 +193,7 @@ def test_an_answer_goes_by_every_connection_that_brought_a_copy(served):
     assert not any(line.socket.poll(50) for line in lines[1:]), "what they brought is answered"
 
 
-def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
+def test_message_repeated_before_its_answer_gets_a_pause(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -208,7 +208,7 @@ def test_a_message_that_comes_again_before_its_answer_gets_a_pause(served):
     assert server.counts.pauses == 1
 
 
-def test_what_is_paused_is_safe(served, log, tmp_path):
+def test_paused_message_is_already_logged(served, log, tmp_path):
     learner, _, peer = served
     worker = peer()
     worker.join()
@@ -223,7 +223,7 @@ def test_what_is_paused_is_safe(served, log, tmp_path):
     ] == [Taken]
 
 
-def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
+def test_failed_environment_gives_no_transition_and_restarts(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -249,7 +249,7 @@ def test_a_failed_environment_gives_no_transition_and_begins_anew(served):
 
 
 @pytest.mark.parametrize("what", ["noise", "an action", "a flipped bit"])
-def test_what_cannot_have_been_recovered_makes_a_hello_malformed(served, what):
+def test_invalid_recovered_frame_makes_a_hello_malformed(served, what):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -291,8 +291,8 @@ def replies(peer):
     return count
 
 
-def test_a_peer_that_asks_for_the_status_all_the_time_costs_little(served, clock):
-    """It is answered a hundred times within a second, the others as ever, and afterwards it is heard again."""
+def test_status_requests_of_one_peer_are_limited(served, clock):
+    """It is answered a hundred times within a second, other peers as usual, and afterwards it is answered again."""
     _, server, peer = served
     worker, curious, honest = peer(), peer(), peer()
     worker.join()
@@ -310,7 +310,7 @@ def test_a_peer_that_asks_for_the_status_all_the_time_costs_little(served, clock
     assert curious.say(protocol.encode_control(protocol.Status()))[0].kind == Kind.STATUS_REPLY
 
 
-def test_many_peers_that_ask_for_the_status_are_answered_four_hundred_times_a_second(served):
+def test_status_requests_of_all_peers_are_limited_to_400_per_second(served):
     _, server, peer = served
     crowd = [peer() for _ in range(10)]
     for each in crowd:

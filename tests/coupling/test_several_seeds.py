@@ -31,17 +31,17 @@ def test_seeds_are_numbers_and_ranges(text, seeds):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "give numbers and ranges"),
-        ("a-b", "give numbers and ranges"),
-        ("1,,2", "give numbers and ranges"),
-        ("-3", "give numbers and ranges"),
-        ("4-2", "4-2 has no seed in it"),
-        ("0-2,1", "the seed 1 is there twice"),
+        ("", "give numbers or ranges"),
+        ("a-b", "give numbers or ranges"),
+        ("1,,2", "give numbers or ranges"),
+        ("-3", "give numbers or ranges"),
+        ("4-2", "4-2 is empty"),
+        ("0-2,1", "seed 1 appears twice"),
         ("0-1000", "at most 1000"),
         ("9223372036854775808", "a seed is at most 9223372036854775807"),
     ],
 )
-def test_other_words_are_refused_in_a_sentence(text, sentence):
+def test_invalid_seeds_are_refused(text, sentence):
     with pytest.raises(ConfigError, match=sentence):
         parse_seeds(text)
 
@@ -57,7 +57,7 @@ def test_the_interquartile_mean_is_that_of_the_middle_half():
     assert interquartile_mean(np.array([1.0, 2.0, 9.0])) == 4.0  # nothing is left out of three
 
 
-def test_the_interval_is_that_of_seeds_drawn_anew_within_each_task():
+def test_interval_is_that_of_a_bootstrap_stratified_by_task():
     rng = np.random.default_rng(1)
     strata = [rng.normal(0.0, 1.0, 6), rng.normal(20.0, 3.0, 9)]
     found = []
@@ -124,7 +124,7 @@ def test_a_table_has_the_interquartile_mean_of_each_groups_returns(tmp_path):
 
 
 class Trainings:
-    """Stands for the trainings of a process: notes them, and leaves folders as a training does."""
+    """A stand-in for the trainings of a process: notes them, and leaves folders as a training does."""
 
     def __init__(self, folder, monkeypatch, stop_at=None):
         self.folder, self.stop_at, self.done, self.told = folder, stop_at, [], []
@@ -152,9 +152,9 @@ class Trainings:
         return train_each(None, words, seeds, self.begin, self.resume, self.told.append)
 
 
-def test_each_seed_is_a_run_and_the_same_command_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_each_seed_is_a_run_and_the_same_command_resumes(tmp_path, monkeypatch):
     trainings = Trainings(tmp_path / "runs", monkeypatch, stop_at=2)
-    with pytest.raises(Interrupted, match=r"flowsim resume .*x-seed3`; the same command .*run.name=x"):  # fmt: skip
+    with pytest.raises(Interrupted, match=r"flowsim resume .*x-seed3`; run the same command .*run.name=x"):  # fmt: skip
         trainings.train([0, 3, 7], "run.name=x")
     folders = trainings.train([0, 3, 7], "run.name=x")
     assert trainings.done == [
@@ -175,7 +175,7 @@ def test_without_a_name_the_first_free_one_is_taken(tmp_path, monkeypatch):
     assert names == [[f"{base}-1-seed0", f"{base}-1-seed1"], [f"{base}-2-seed1", f"{base}-2-seed2"]]
 
 
-def test_a_run_that_was_begun_with_other_settings_is_not_gone_on_with(tmp_path, monkeypatch):
+def test_run_begun_with_other_settings_is_not_resumed(tmp_path, monkeypatch):
     trainings = Trainings(tmp_path / "runs", monkeypatch)
     trainings.train([1], "run.name=x", "agent.gamma=0.9")
     with pytest.raises(ConfigError, match=r"x-seed1 was begun with agent.gamma = 0.9, not 0.8"):
@@ -186,7 +186,7 @@ def test_a_run_that_was_begun_with_other_settings_is_not_gone_on_with(tmp_path, 
 
 
 @pytest.mark.slow
-def test_the_command_trains_each_seed_and_is_stopped_and_goes_on(shell):
+def test_command_trains_each_seed_and_resumes_after_an_interrupt(shell):
     preset = shell.preset(run={"name": "herd", "steps": 2000}, workers={"processes": 1})
     begun = shell.start("train", preset, "--seeds", "4,6")
     second = shell.folder / "runs" / "herd-seed6"
@@ -195,7 +195,7 @@ def test_the_command_trains_each_seed_and_is_stopped_and_goes_on(shell):
     said = begun.communicate(timeout=120)[1]
     assert begun.returncode == 130, said
     assert "continue with `flowsim resume" in said
-    assert "the same command continues with the seeds left" in said
+    assert "run the same command again for the remaining seeds" in said
     done = shell.run("train", preset, "--seeds", "4,6")
     assert done.returncode == 0, done.stderr
     assert "herd-seed4 is finished already" in done.stderr

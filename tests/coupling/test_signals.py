@@ -1,4 +1,4 @@
-"""What asks a process to end, in real processes: SLURM's warning, a closed terminal, a scheduler."""
+"""Signals that ask a process to end, in real processes: SLURM's warning, a closed terminal, a scheduler."""
 
 import os
 import pty
@@ -10,7 +10,7 @@ import pytest
 import typer
 from shell import GUARD, ROOT, wait_until, workers_of
 
-from coupling.commands.console import told_in_a_sentence
+from coupling.commands.console import reporting_errors
 from coupling.signals import ENDING, Interrupted, deaf_streams, interrupting, number_of
 from rl_agent.learner import Learner
 
@@ -38,8 +38,8 @@ def stopped_by(shell, process, number):
     return stderr, learner.environment_steps
 
 
-def test_a_ctrl_c_before_the_command_line_is_imported_is_no_traceback(tmp_path):
-    """It comes in the import of typer here, which stands in for whatever is imported at the time."""
+def test_ctrl_c_during_startup_gives_no_traceback(tmp_path):
+    """It arrives in the import of typer here, which stands for any import at startup."""
     (tmp_path / "typer.py").write_text(
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError\n"
     )
@@ -53,7 +53,7 @@ def test_a_ctrl_c_before_the_command_line_is_imported_is_no_traceback(tmp_path):
 
 
 @pytest.mark.slow
-def test_each_signal_stops_a_training_that_goes_on_from_there(shell):
+def test_each_signal_stops_a_training_that_can_be_resumed(shell):
     """Train, resume and serve, the last with a worker that is told to end itself."""
     preset = shell.preset(run={"steps": 10**6}, env_options={"step_seconds": 0.001})
     process = shell.start("train", preset)
@@ -62,7 +62,7 @@ def test_each_signal_stops_a_training_that_goes_on_from_there(shell):
     process = shell.start("resume", "runs/run")
     wait_until(lambda: shell.status()["state"] == "training")
     stderr, more = stopped_by(shell, process, signal.SIGHUP)
-    assert f"whose checkpoint has {steps} environment steps" in stderr
+    assert f"from its checkpoint at {steps} environment steps" in stderr
     assert more > steps
 
     process = shell.start("serve", "runs/run")
@@ -79,12 +79,12 @@ def test_each_signal_stops_a_training_that_goes_on_from_there(shell):
     workers[0].send_signal(signal.SIGUSR1)
     _, said = workers[0].communicate(timeout=GUARD)
     assert workers[0].returncode == 128 + signal.SIGUSR1, said
-    assert "ended by SIGUSR1; the same command starts it again" in said
+    assert "ended by SIGUSR1; run the same command to restart it" in said
     # the workers of before died with their learner: their places are free at once, not after two times 120 s
-    assert "keeps the place" not in said
+    assert "reserves the place" not in said
     assert "Traceback" not in said
     stderr, _ = stopped_by(shell, process, signal.SIGTERM)
-    assert "left: the worker was told to end" in stderr
+    assert "left: the worker was stopped" in stderr
     workers[1].communicate(timeout=GUARD)
     assert workers[1].returncode == 0
 
@@ -115,7 +115,7 @@ def test_a_closed_terminal_stops_a_training_with_a_checkpoint(shell):
 
 
 @pytest.mark.slow
-def test_a_run_outlives_its_terminal_when_it_was_told_to(shell):
+def test_run_outlives_its_terminal_under_nohup_or_disown(shell):
     """As by `nohup`, whose SIGHUP stays ignored, or by `disown`, where the writes fail and no signal comes."""
     preset = shell.preset(run={"steps": 4000}, env_options={"step_seconds": 0.001})
     master, terminal = pty.openpty()
@@ -137,7 +137,7 @@ def test_a_run_outlives_its_terminal_when_it_was_told_to(shell):
     assert shell.status()["state"] == "finished"
 
 
-def test_an_evaluation_at_the_beginning_is_interrupted_with_a_word_how_to_go_on(shell):
+def test_interrupted_first_evaluation_says_how_to_continue(shell):
     preset = shell.preset(
         run={"steps": 200, "evaluate_episodes": 500}, env_options={"step_seconds": 0.01}
     )
@@ -177,7 +177,7 @@ def test_the_first_signal_interrupts_and_the_next_ones_do_not(number):
             signal.signal(each, handler)
 
 
-def test_an_ignored_signal_stays_ignored_and_handlers_come_back():
+def test_ignored_signal_stays_ignored_and_handlers_are_restored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with interrupting():
@@ -191,10 +191,10 @@ def test_an_ignored_signal_stays_ignored_and_handlers_come_back():
 
 
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt(), Interrupted(number=signal.SIGTERM)])
-def test_a_signal_during_an_import_ends_like_any_other(capsys, interruption):
+def test_signal_during_an_import_is_handled_like_any_other(capsys, interruption):
     """Compiled modules turn what is raised while they are imported into an error of their own."""
 
-    @told_in_a_sentence
+    @reporting_errors
     def command():
         raise ImportError("initialization failed") from interruption
 
@@ -206,10 +206,10 @@ def test_a_signal_during_an_import_ends_like_any_other(capsys, interruption):
     assert capsys.readouterr().err == f"flowsim: {how}\n"
 
 
-def test_an_import_that_fails_by_itself_is_no_interruption(capsys):
-    """It is a failure of whose module it is: of this one, which is none of the package's."""
+def test_failed_import_is_not_taken_for_an_interruption(capsys):
+    """It counts as a failure of the importing module: this one, which is not part of the package."""
 
-    @told_in_a_sentence
+    @reporting_errors
     def command():
         raise ImportError("initialization failed")
 

@@ -1,4 +1,4 @@
-"""The small tasks: their best returns, and that learners come near them with what a user gets by default."""
+"""The small tasks: their best returns, and that learners come near them with default settings."""
 
 import re
 from pathlib import Path
@@ -23,8 +23,8 @@ from rl_agent.rollout.in_process import SerialRun
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_best_of_the_linear_quadratic_task_is_a_clipped_feedback():
-    # for one component alone the feedback of the unbounded problem, clipped, is as good as anything to a thousandth
+def test_best_return_of_the_linear_quadratic_task_is_that_of_a_clipped_feedback():
+    # for one component the clipped feedback of the unbounded problem is optimal to a thousandth
     task = LinearQuadratic(1)
     push = np.array([[LinearQuadratic.STEP]])
     p = scipy.linalg.solve_discrete_are(
@@ -41,7 +41,7 @@ def test_the_best_of_the_linear_quadratic_task_is_a_clipped_feedback():
     assert best.linear_quadratic(4) == pytest.approx(4 * best.linear_quadratic(1))
 
 
-def test_the_best_of_the_glide_is_the_feedback_of_an_endless_one():
+def test_best_return_of_the_glide_is_that_of_the_infinite_horizon_feedback():
     dt = Glide.DT
     forward, push = np.array([[1.0, dt * (1.0 - dt)], [0.0, 1.0 - dt]]), np.array([[dt * dt], [dt]])
     p = scipy.linalg.solve_discrete_are(forward, push, np.diag([dt, 0.0]), np.array([[dt]]))
@@ -56,7 +56,7 @@ def test_the_best_of_the_glide_is_the_feedback_of_an_endless_one():
     assert total / 3.0 == pytest.approx(best.glide(), rel=1e-6)
 
 
-def test_the_best_of_the_chain_is_to_go_up():
+def test_best_return_of_the_chain_is_that_of_going_up():
     task, returns = Chain(), []
     for seed in range(1000):
         task.reset(seed=seed)
@@ -66,7 +66,7 @@ def test_the_best_of_the_chain_is_to_go_up():
     )
 
 
-def test_the_best_of_recall_and_reach_is_one():
+def test_best_return_of_recall_and_reach_is_one():
     recall, reach = Recall(), Reach()
     for seed in range(5):
         (cue, _), _ = recall.reset(seed=seed)
@@ -91,7 +91,7 @@ def test_long_recall_asks_after_twenty_steps_of_nothing():
     assert [terminated for *_, terminated, _, _ in seen] == [False] * 20 + [True]
 
 
-def test_recall_asks_after_a_step_at_least():
+def test_recall_must_wait_at_least_one_step():
     with pytest.raises(ValueError, match="wait = 0 must be at least 1 step"):
         Recall(wait=0)
 
@@ -112,7 +112,7 @@ def test_the_hidden_pendulum_is_that_of_gymnasium_without_its_velocity():
         assert (same, terminated, truncated) == (reward, False, step == 200)
 
 
-def test_doing_nothing_has_the_return_that_is_told():
+def test_zero_action_has_the_listed_return():
     for name in ("lq1", "lq2", "glide", "pendulum", "chain"):
         config = load_config(best.TASKS[name].preset)
         vector = make_vector(config.env, config.env_options, 40)
@@ -142,7 +142,7 @@ def trained(preset, words, agents):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "steps"), [("vracer", 5000), ("ppo", 8000)])
-def test_a_task_that_is_named_and_nothing_else_is_learned(algorithm, steps):
+def test_task_is_learned_with_default_settings(algorithm, steps):
     task = best.TASKS["lq2"]
     learned = trained(task.preset, [f"agent={algorithm}", f"run.steps={steps}"], 8)
     assert (learned - task.nothing) / (task.best() - task.nothing) > 0.8
@@ -154,7 +154,7 @@ def test_the_smallest_task_is_learned_in_seconds():
     assert (learned - task.nothing) / (task.best() - task.nothing) > 0.8
 
 
-def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
+def test_resolved_configuration_shows_and_keeps_fitted_defaults(tmp_path):
     config = fitted(load_config("small/lq2", ["agent.gamma=0.9"]), 20)
     shown = yaml.safe_load(dump_config(config))["agent"]
     assert (shown["gamma"], shown["beta"], shown["learning_starts"], shown["learning_rate"]) == (
@@ -163,7 +163,7 @@ def test_the_resolved_configuration_shows_what_fits_and_stays(tmp_path):
         1200,
         1e-3,
     )
-    # a resumed run reads it back and takes nothing that fits another length, also one from before there were rules
+    # a resumed run reads it back and takes no defaults fitted to another length, even one from before there were rules
     older = yaml.safe_load(dump_config(config))
     del older["agent"]["defaults"]
     for content in (dump_config(config), yaml.safe_dump(older)):
@@ -219,7 +219,7 @@ class Oscillator(gym.Env):
 
 
 @pytest.mark.slow
-def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
+def test_first_solver_example_of_the_docs_learns(tmp_path):
     text = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     (tmp_path / "balls.yaml").write_text(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0])
     config = load_config(str(tmp_path / "balls.yaml"), ["workers.launcher=none", "run.steps=4000"])
@@ -238,7 +238,7 @@ def test_the_first_example_of_a_solver_of_ones_own_learns(tmp_path):
         config.run.steps
     )
 
-    # the feedback of the endless problem with free actions, clipped: a lower bound of the best
+    # the clipped feedback of the endless problem with unbounded actions: a lower bound of the best return
     forward, push = np.array([[0.99, 0.1], [-0.1, 1.0]]), np.array([[0.01], [0.1]])
     p = scipy.linalg.solve_discrete_are(forward, push, np.eye(2), np.array([[1e-4]]))
     gain = np.linalg.solve(1e-4 + push.T @ p @ push, push.T @ p @ forward)[0]

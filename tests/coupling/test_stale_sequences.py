@@ -1,6 +1,6 @@
-"""Two processes that speak for one session, and waits that once had no end: both sides say so, and the run goes on.
+"""Two processes that use one session, and waits that once had no end: both sides report it, and the run continues.
 
-The forger here has what another user of the machine once read from a run folder: the session and its sequence.
+The forger here knows what another user of the machine could once read from a run folder: the session and its sequence.
 """
 
 import os
@@ -37,7 +37,7 @@ def forged(peer, **kwargs):
     return peer.message(Kind.STEP, protocol.encode_step(step), **kwargs)
 
 
-def test_another_message_under_a_number_that_was_taken_is_refused_at_once_and_the_run_is_warned(
+def test_different_message_under_an_accepted_number_is_refused_with_a_warning(
     served,
 ):
     learner, server, peer = served
@@ -49,16 +49,16 @@ def test_another_message_under_a_number_that_was_taken_is_refused_at_once_and_th
     calls = list(learner.calls)
     header, error = worker.step()
     assert (header.kind, header.session, header.sequence) == (Kind.ERROR, worker.session, 2)
-    assert "another process speaks for its session" in error.reason
+    assert "another process uses its session" in error.reason
     (warning,) = server.warnings
     assert warning.startswith("worker 0 (process 123 on node): STEP 2 came")
-    assert "another process speaks for its session" in warning
+    assert "another process uses its session" in warning
     assert (learner.calls, server.counts.forks) == (calls, 1)
     worker.step(sequence=2)
     assert len(server.warnings) == 1  # one is enough
 
 
-def test_the_worker_that_was_first_goes_on_and_is_answered_where_it_is(served):
+def test_first_worker_continues_and_is_answered_on_its_own_connection(served):
     learner, _, peer = served
     worker = peer()
     worker.join()
@@ -74,7 +74,7 @@ def test_the_worker_that_was_first_goes_on_and_is_answered_where_it_is(served):
     assert not any(-777.0 in call[2] for call in learner.calls if call[0] == "observe")
 
 
-def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_place(served):
+def test_worker_behind_its_session_is_told_at_once_and_frees_its_slot(served):
     _, server, peer = served
     worker, successor = peer(), peer()
     worker.join()
@@ -92,13 +92,13 @@ def test_a_worker_that_is_behind_learns_it_at_once_and_its_leaving_frees_its_pla
     assert server.errors == [(0, "the learner refused its message")]
     assert not server.liveness.connected(0)
     assert "this session is over" in forger.say(forged(forger))[1].reason
-    # what comes late in it, or from elsewhere, does not bring it back
+    # late messages of the session, or from elsewhere, do not revive it
     assert not server.liveness.connected(0)
     assert successor.join()[0].kind == Kind.WELCOME
     assert "not known" in forger.say(forged(forger))[1].reason
 
 
-def test_a_few_late_copies_are_no_warning_but_a_worker_that_insists_is(served):
+def test_late_copies_give_a_warning_only_if_repeated(served):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -112,8 +112,8 @@ def test_a_few_late_copies_are_no_warning_but_a_worker_that_insists_is(served):
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 4, 7])
-def test_no_error_names_the_sequence_that_is_expected(served, sequence):
-    """It expects 3 (and has taken in 2): neither may stand in a sentence but as the sender's own."""
+def test_errors_do_not_reveal_the_expected_sequence(served, sequence):
+    """The learner expects 3 and has accepted 2: an error may contain neither, unless the sender sent it."""
     _, _, peer = served
     worker = peer()
     worker.join()
@@ -125,7 +125,7 @@ def test_no_error_names_the_sequence_that_is_expected(served, sequence):
     assert {int(word) for word in error.reason.split() if word.isdecimal()} <= {sequence}
 
 
-def test_who_asked_for_is_known_after_a_restart_of_the_learner(served):
+def test_forged_step_is_still_refused_after_a_restart_of_the_learner(served):
     _, server, peer = served
     worker = peer()
     worker.join()
@@ -137,7 +137,7 @@ def test_who_asked_for_is_known_after_a_restart_of_the_learner(served):
     assert worker.step(sequence=2)[0].kind == Kind.ACTION
 
 
-def test_a_successor_that_brings_another_message_than_was_taken_is_a_warning(served):
+def test_successor_with_a_different_recovered_message_gives_a_warning(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -148,10 +148,10 @@ def test_a_successor_that_brings_another_message_than_was_taken_is_a_warning(ser
     calls = list(learner.calls)
     assert peer().join(recovered=unsent)[0].kind == Kind.WELCOME
     assert learner.calls == [*calls, ("abandon", [0, 1])]
-    assert "STEP 2 is not what was taken in for it before" in server.warnings[0]
+    assert "STEP 2 differs from the one accepted before" in server.warnings[0]
 
 
-def test_goodbye_ends_a_session_but_not_what_its_successor_may_bring(served):
+def test_goodbye_ends_a_session_but_a_successor_may_recover_its_message(served):
     learner, server, peer = served
     worker = peer()
     worker.join()
@@ -170,11 +170,11 @@ def test_goodbye_ends_a_session_but_not_what_its_successor_may_bring(served):
     ]
 
 
-# --- the workers, against a learner by hand
+# --- the workers, against a scripted learner
 
 
 class PythonHand(Hand):
-    """A learner by hand with a worker in Python."""
+    """A scripted learner with a worker in Python."""
 
     def write_file(self, endpoint):
         connection = Connection(endpoint, "hand", "test_worker:test/Counting-v0", {}, self.patience)
@@ -220,7 +220,7 @@ def hand(request, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_leaves_with_a_sentence_when_its_message_is_refused_and_says_so(hand):
+def test_worker_whose_message_is_refused_ends_and_tells_the_learner(hand):
     learner = hand()
     process = learner.start()
     route = learner.join()
@@ -231,20 +231,20 @@ def test_a_worker_leaves_with_a_sentence_when_its_message_is_refused_and_says_so
     route, header, _ = learner.hear()  # the same step again, since no answer comes
     assert process.poll() is None
     while header.kind == Kind.STEP:  # said again, by another connection perhaps
-        learner.control(route, Error("another process speaks for its session"), sequence=2)
+        learner.control(route, Error("another process uses its session"), sequence=2)
         route, header, frame = learner.hear()
     assert header.kind == Kind.ERROR
     assert header.session == SESSION
     assert (
-        "another process speaks for its session"
+        "another process uses its session"
         in protocol.decode_control(*protocol.decode(frame)).reason
     )
     code, _, said = learner.see_it_end(process)
     assert code == 1
-    assert "another process speaks for its session" in said
+    assert "another process uses its session" in said
 
 
-def test_a_worker_whose_place_is_not_decided_on_asks_again(hand):
+def test_worker_whose_slot_is_undecided_asks_again(hand):
     learner = hand()
     process = learner.start()
     for _ in range(2):
@@ -258,7 +258,7 @@ def test_a_worker_whose_place_is_not_decided_on_asks_again(hand):
 
 
 @pytest.mark.slow
-def test_a_learner_that_beats_but_never_answers_is_left_in_the_end(hand):
+def test_worker_leaves_a_learner_that_beats_but_never_answers(hand):
     learner = hand(patience=6.0)  # longer than either side may stand still
     process = learner.start()
     learner.join()
@@ -273,7 +273,7 @@ def test_a_learner_that_beats_but_never_answers_is_left_in_the_end(hand):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
+def test_run_continues_after_forged_steps_and_reports_them(shell):
     # a stranger is heard only where nothing is encrypted
     workers = {"processes": 2, "agents": 2, "heartbeat": 0.5, "curve": "never"}
     preset = shell.preset(workers=workers, env_options={"step_seconds": 0.5}, run={"steps": 10**6})
@@ -309,7 +309,7 @@ def test_a_run_goes_on_after_forged_steps_and_says_what_happened(shell):
 
     wait_until(lambda: len(warned()) >= 2, seconds=GUARD)
     assert any(
-        f"worker 0 (process {honest} on" in text and "another process speaks" in text
+        f"worker 0 (process {honest} on" in text and "another process uses" in text
         for text in warned()
     )
     assert any(

@@ -1,4 +1,4 @@
-"""Bounds of the decoder, and hostile frames: whatever is wrong with one ends in a ProtocolError and in nothing else."""
+"""Bounds of the decoder, and hostile frames: every defect raises a ProtocolError and nothing else."""
 
 import math
 import zlib
@@ -72,7 +72,7 @@ def read(frame):
 
 
 def mended(frame):
-    """The frame with the length and checksum that belong to it, so that only what is behind them can refuse it."""
+    """Return the frame with correct length and checksum, so that only the checks after these can refuse it."""
     frame = bytearray(frame)
     frame[8:12] = (len(frame) - protocol.HEADER_SIZE).to_bytes(4, "little")
     frame[12:16] = bytes(4)
@@ -81,7 +81,7 @@ def mended(frame):
 
 
 def tried(frame):
-    """Decode a frame; what it gave, or the sentence with which it was refused. Nothing else may be raised."""
+    """Decode a frame; return its content, or the message of the ProtocolError. Nothing else may be raised."""
     try:
         return read(frame)
     except ProtocolError as error:
@@ -152,7 +152,7 @@ def test_a_value_out_of_bounds_is_refused(kind, changes):
     assert isinstance(tried(protocol.encode(Header(kind), body)), str), changed
 
 
-def test_text_that_is_no_utf8_is_refused():
+def test_invalid_utf8_is_refused():
     """msgspec raises UnicodeDecodeError for it, which is none of its own errors."""
     for body in (
         b"\x81\xa6reason\xa2\xff\xfe",
@@ -162,7 +162,7 @@ def test_text_that_is_no_utf8_is_refused():
         assert "malformed" in tried(protocol.encode(Header(Kind.ERROR), body))
 
 
-def test_the_sentence_about_a_huge_key_is_short_and_harmless():
+def test_error_about_a_huge_key_is_short_and_escaped():
     body = msgspec.msgpack.encode({"\x1b[31m" + "k" * 10**6: 1})
     refusal = tried(protocol.encode(Header(Kind.ERROR), body))
     assert "\x1b" not in refusal
@@ -170,7 +170,7 @@ def test_the_sentence_about_a_huge_key_is_short_and_harmless():
 
 
 @pytest.mark.parametrize("depth", [10, 10**6])
-def test_nesting_without_end_is_refused(depth):
+def test_deep_nesting_is_refused(depth):
     body = b"\x81\xa6reason" + b"\x91" * depth
     assert "malformed" in tried(protocol.encode(Header(Kind.ERROR), body))
 
@@ -190,21 +190,21 @@ def test_nesting_without_end_is_refused(depth):
         (Kind.ERROR, {"acknowledgement": 1}),
     ],
 )
-def test_a_header_whose_fields_mean_nothing_is_refused(kind, fields):
+def test_header_with_meaningless_fields_is_refused(kind, fields):
     _, body = protocol.decode(frame_of(kind))
     valid = {"session": 5, "sequence": 4, "environments": 2} if kind in ARRAYS else {}
     assert isinstance(tried(protocol.encode(Header(kind, **valid | fields), body)), str)
 
 
 @pytest.mark.parametrize("status", [s for s in range(256) if s not in (0, 1, 2, 3, 5, 6, 7, 8)])
-def test_a_status_that_does_not_occur_is_refused(status):
+def test_invalid_status_is_refused(status):
     body = bytes(16) + bytes(4 * 3 * (2 + bool(status & 3))) + bytes([0, status])
     with pytest.raises(ProtocolError):
         protocol.decode_step(body, 2, 3)
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, 1e39, -1e300])
-def test_a_reward_that_single_precision_cannot_hold_is_refused(reward):
+def test_reward_beyond_single_precision_is_refused(reward):
     """The learner keeps it as f32, where 1e39 is infinite."""
     body = np.array([0.0, reward]).tobytes() + STEP[16:]
     with pytest.raises(ProtocolError, match="not finite, or a reward too large"):
@@ -220,7 +220,7 @@ def test_a_failed_environment_has_no_reward():
         protocol.decode_step(body + b"\x00\x08", 2, 3)
 
 
-def test_a_reason_is_made_to_fit_before_it_is_sent():
+def test_reason_is_shortened_and_cleaned_before_it_is_sent():
     for text in ("x" * 10**6, "\x1b[31mred\x00", "lone \ud800 surrogate", "", "two\nlines\t…"):
         header, body = protocol.decode(protocol.encode_control(protocol.Error(text)))
         arrived = protocol.decode_control(header, body).reason
@@ -292,8 +292,8 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MAPS if MAPS[kind]])
-def test_a_key_that_stands_twice_is_refused_in_every_form_of_a_map(kind):
-    """The decoder alone takes the last of two values: a frame would mean one thing here and another thing there."""
+def test_duplicate_key_is_refused_in_every_encoding_of_a_map(kind):
+    """The decoder alone takes the last of two values: a frame could mean different things to different peers."""
     keys = MAPS[kind]
     pairs = b"".join(msgspec.msgpack.encode(part) for pair in keys.items() for part in pair)
     again = b"".join(msgspec.msgpack.encode(part) for part in next(iter(keys.items())))
@@ -307,7 +307,7 @@ def test_a_key_that_stands_twice_is_refused_in_every_form_of_a_map(kind):
 
 
 @pytest.mark.parametrize("kind", [Kind.HELLO, Kind.STATUS, Kind.STATUS_REPLY])
-def test_what_is_outside_of_sessions_has_none(kind):
+def test_messages_outside_of_sessions_must_not_have_one(kind):
     body = msgspec.msgpack.encode(MAPS[kind])
     assert not isinstance(tried(protocol.encode(Header(kind), body)), str)
     assert "has a session" in tried(protocol.encode(Header(kind, session=5), body))
@@ -316,7 +316,7 @@ def test_what_is_outside_of_sessions_has_none(kind):
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.sampled_from(list(MAPS)), st.data())
 def test_maps_with_other_values(kind, data):
-    """Whatever stands in a map, what comes through is within its bounds and can be sent on."""
+    """Every map that is accepted is within its bounds and can be sent on."""
     keys = [*MAPS[kind], "recovered", "failure", "unknown"]
     changes = data.draw(st.dictionaries(st.sampled_from(keys), values, max_size=3))
     got = tried(protocol.encode(Header(kind), msgspec.msgpack.encode(MAPS[kind] | changes)))

@@ -1,4 +1,4 @@
-"""What an evaluation prints of a task's measures: enough digits of small ones, too."""
+"""Evaluations print a task's measures with enough digits, even small ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Films of tasks that draw themselves: what is in them, when panels stand, and what cannot be filmed."""
+"""Films of tasks with their own rendering: their panels, when these freeze, and what cannot be filmed."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 
 def a_run(env: str, name: str = "one") -> RunFolder:
-    """Make a run in the current folder that has learned nothing yet."""
+    """Make an untrained run in the current folder."""
     case = f"env: {env}\nagent: {{hidden: [8]}}\nworkers: {{agents: 1, processes: 1}}\nrun: {{name: {name}}}\n"
     Path(f"{name}.yaml").write_text(case)
     config = load_config(f"{name}.yaml")
@@ -56,7 +56,7 @@ def colours(picture: np.ndarray, starts: int) -> list[tuple[int, int, int]]:
     return [tuple(int(part) for part in picture[y, x]) for y, x in centres]
 
 
-def test_every_panel_shows_its_own_episode_and_stands_when_it_is_over(monkeypatch, capsys):
+def test_every_panel_shows_its_own_episode_and_freezes_at_its_end(monkeypatch, capsys):
     a_run("drawn:Drawn-v0")
     words = ["render", "one", "-o", "p-%02d.png", "--starts", "4", "--fps", "1"]
     code, out, _ = command(words, monkeypatch, capsys)
@@ -76,13 +76,13 @@ def test_every_panel_shows_its_own_episode_and_stands_when_it_is_over(monkeypatc
         assert lines[title] == f"{length}.00, {length} actions, {how}"
     panels = [lengths[0], lengths[0], *lengths[1:]]  # the large ones first
     files = sorted(Path().glob("p-*.png"))
-    assert len(files) == 1 + max(lengths) + 2  # the start, the actions, and the end that stands
+    assert len(files) == 1 + max(lengths) + 2  # start, actions, held last frame
     for step, file in enumerate(files):
         expected = [(10 * (1 + min(step, length)), 10 * length, 200) for length in panels]
         assert colours(imageio.imread(file), 4) == expected
 
 
-def test_a_film_has_the_tasks_own_rate_and_colours(monkeypatch, capsys):
+def test_film_has_the_frame_rate_and_colours_of_the_task(monkeypatch, capsys):
     a_run("drawn:Drawn-v0")
     code, _, _ = command(["render", "one", "--starts", "1", "--actions", "3"], monkeypatch, capsys)
     assert code == 0
@@ -91,7 +91,7 @@ def test_a_film_has_the_tasks_own_rate_and_colours(monkeypatch, capsys):
     assert abs(seen[28 + 180, 240].astype(int) - (10, 10 * length_of(0), 200)).max() <= 4
 
 
-def test_all_pictures_of_an_action_are_shown(monkeypatch, capsys):
+def test_all_frames_of_an_action_are_shown(monkeypatch, capsys):
     a_run("drawn:DrawnInPieces-v0")
     words = ["render", "one", "-o", "p-%02d.png", "--starts", "1", "--actions", "2", "--fps", "1"]
     assert command(words, monkeypatch, capsys)[0] == 0
@@ -99,7 +99,7 @@ def test_all_pictures_of_an_action_are_shown(monkeypatch, capsys):
     assert reds == [10, *range(20, 80, 10), 70, 70]
 
 
-def test_several_agents_and_choices_are_filmed_too(monkeypatch, capsys):
+def test_multi_agent_task_with_discrete_actions_is_filmed(monkeypatch, capsys):
     meadow = Path(__file__).parent / "meadow.py"
     Path("seen_meadow.py").write_text(
         meadow.read_text().replace("parallel_env = Meadow", "")
@@ -124,25 +124,25 @@ parallel_env = SeenMeadow
 @pytest.mark.parametrize(
     ("env", "options", "words"),
     [
-        ("drawn:Unseen-v0", [], "does not draw itself"),
-        ("drawn:Drawn-v0", ["env_options.fails=grey"], "gave uint8 of shape (30, 40)"),
+        ("drawn:Unseen-v0", [], "cannot render images"),
+        ("drawn:Drawn-v0", ["env_options.fails=grey"], "returned uint8 of shape (30, 40)"),
         (
             "drawn:Drawn-v0",
             ["env_options.fails=step"],
             "its step() raised ArithmeticError: no such",
         ),
         ("drawn:Drawn-v0", ["env_options.wings=2"], "env_options.wings is no option"),
-        ("drawn:Drawn-v0", ["--follow"], "--follow is for films of flows"),
-        ("drawn:Drawn-v0", ["--fields", "speed"], "--fields is for films of flows"),
+        ("drawn:Drawn-v0", ["--follow"], "--follow is only for films of flows"),
+        ("drawn:Drawn-v0", ["--fields", "speed"], "--fields is only for films of flows"),
         (
             "drawn:Drawn-v0",
             ["--frames-per-action", "2"],
-            "--frames-per-action is for films of flows",
+            "--frames-per-action is only for films of flows",
         ),
         ("drawn:Drawn-v0", ["--beside", "pd"], "--baseline pd: the baselines of"),
     ],
 )
-def test_what_cannot_be_filmed_is_said(monkeypatch, capsys, env, options, words):
+def test_task_that_cannot_be_filmed_is_reported(monkeypatch, capsys, env, options, words):
     a_run(env)
     before = sorted(Path().iterdir())
     code, _, err = command(["render", "one", *options], monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""What TensorBoard and other trackers of experiments get to know of a run."""
+"""What TensorBoard and other experiment trackers record of a run."""
 
 import importlib.util
 import json
@@ -125,7 +125,7 @@ def test_the_snippet_for_mlflow_has_settings_curves_and_evaluation(shell):
     ("words", "code"),
     [(["presets", "--json"], 0), (["status", "nowhere"], 2), (["nonsense"], 2), (["--version"], 0)],
 )
-def test_a_command_is_a_function_that_returns_its_exit_code(words, code, capsys):
+def test_run_command_returns_the_exit_code(words, code, capsys):
     assert run_command(words) == code
     assert os.getpid()
     assert bool(capsys.readouterr().err) == bool(code)

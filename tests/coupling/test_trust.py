@@ -1,4 +1,4 @@
-"""The folder of a run is somebody else's: nothing of it is imported or executed, unless the user says so."""
+"""A run folder may come from somebody else: nothing in it is imported or executed, unless the user says so."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def here(tmp_path, monkeypatch):
         "External",
     ],
 )
-def test_what_comes_with_us_or_gymnasium_is_known(here, env):
+def test_environments_of_flowsim_and_gymnasium_are_trusted(here, env):
     for name in KNOWN:
         (here / name).mkdir()
         (here / name / "__init__.py").write_text("raise SystemExit('imported')")
@@ -62,7 +62,7 @@ def test_other_code_is_named_and_not_imported(here, env):
     assert not {"agent", "agent.evil", "evil"} & sys.modules.keys()
 
 
-def test_installed_code_that_is_no_extra_is_named_too(here):
+def test_installed_package_that_is_no_extra_is_refused_too(here):
     with pytest.raises(ConfigError, match=r"yaml/__init__\.py"):
         refuse_unknown_code("yaml:Task-v0", trust=False)
     with pytest.raises(ConfigError, match="there is no module 'no_such_module'"):
@@ -71,7 +71,7 @@ def test_installed_code_that_is_no_extra_is_named_too(here):
         refuse_unknown_code("yaml.no_such:Task-v0", trust=False)
 
 
-def test_who_trains_trusts_the_file_and_no_other_of_its_name(here, monkeypatch):
+def test_training_trusts_the_file_and_no_other_of_its_name(here, monkeypatch):
     (here / "mine.py").write_text("")
     assert note_training("mine:Own-v0") is None
     refuse_unknown_code("mine:Own-v0", trust=False)
@@ -87,7 +87,7 @@ def test_who_trains_trusts_the_file_and_no_other_of_its_name(here, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["others may write it", "of another file", "of another user"])
-def test_a_note_that_somebody_else_may_have_made_does_not_count(here, how, monkeypatch):
+def test_note_that_somebody_else_may_have_made_does_not_count(here, how, monkeypatch):
     (here / "mine.py").write_text("")
     note_training("mine:Own-v0")
     (note,) = (here / "state" / "flowsim" / "trained_with").iterdir()
@@ -102,7 +102,7 @@ def test_a_note_that_somebody_else_may_have_made_does_not_count(here, how, monke
         refuse_unknown_code("mine:Own-v0", trust=False)
 
 
-def test_where_nothing_can_be_noted_training_says_so(here):
+def test_training_reports_when_trust_cannot_be_noted(here):
     (here / "mine.py").write_text("")
     (here / "state").write_text("no folder")
     sentence = note_training("mine:Own-v0")
@@ -117,8 +117,8 @@ def test_a_module_of_the_current_folder_comes_before_an_installed_one(here):
     assert trust is sys.modules["coupling.run.trust"]
 
 
-def test_what_is_known_is_not_looked_for_in_the_current_folder(shell):
-    """A folder may bring its own `minatar`, and name it as the environment: nobody asks, and nothing of it runs."""
+def test_trusted_package_is_not_looked_up_in_the_current_folder(shell):
+    """A folder may have its own `minatar` and name it as the environment: there is no question, and it is not run."""
     (shell.folder / "minatar").mkdir()
     (shell.folder / "minatar" / "__init__.py").write_text(REACH)
     words = [sys.executable, "-P", "-c", "import sys; from coupling.worker.env_registry import registered\n"
@@ -131,7 +131,7 @@ def test_what_is_known_is_not_looked_for_in_the_current_folder(shell):
 
 @pytest.mark.slow
 def test_a_downloaded_agent_runs_no_code_unless_it_is_trusted(shell):
-    """As ../faults/siege_agent_runs_code.sh: its configuration names a module in its own folder."""
+    """The configuration of the agent names a module in its own folder."""
     train = shell.run("train", "small/pendulum", "run.name=agent", "run.folder=.", *SMALL)
     assert train.returncode == 0, train.stderr
     agent = shell.folder / "agent"
@@ -169,7 +169,7 @@ def test_a_downloaded_agent_runs_no_code_unless_it_is_trusted(shell):
 
 
 @pytest.mark.slow
-def test_an_environment_of_ones_own_is_evaluated_filmed_and_resumed_without_asking(shell):
+def test_own_environment_needs_no_trust_option_after_training(shell):
     (shell.folder / "own.py").write_text(REACH)
     done = shell.run("train", "env=own:Own-v0", "run.name=run", *SMALL)
     assert done.returncode == 0, done.stderr

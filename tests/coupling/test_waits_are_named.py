@@ -1,4 +1,4 @@
-"""What a run says of those it waits for, of itself when it stood still, and of how old its news are."""
+"""What a run reports: the workers it waits for, its own pauses, and the age of its status."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from coupling.run.tables import print_status
 from coupling.settings.config import WorkerSettings
 from coupling.wire.security import Guard, Keys
 
-GUARD = 120  # seconds that no machine needs
+GUARD = 120  # seconds, against a hang only
 
 
 class Clock:
@@ -60,7 +60,7 @@ def encrypted(clock):
 
 
 def break_off(learner):
-    """What a worker does to a learner that stands still: it loses its patience in the handshake."""
+    """Disconnect in the handshake, as a worker does that loses patience with a paused learner."""
     host, _, port = learner.endpoint.removeprefix("tcp://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=GUARD) as peer:
         peer.sendall(b"\xff\0\0\0\0\0\0\0\1\x7f")  # ZMTP's signature
@@ -70,12 +70,12 @@ def break_off(learner):
         learner.attend_until(lambda: learner.guard.refused > refused)
 
 
-def test_a_learner_that_stood_still_blames_nobody(encrypted, clock):
+def test_paused_learner_does_not_blame_its_peers(encrypted, clock):
     clock.now += 7.0
     break_off(encrypted)
     assert (encrypted.guard.refused, encrypted.guard.refusals) == (1, [])
     clock.now += 0.9
-    encrypted.guard.attend()  # from here on it was there all the time
+    encrypted.guard.attend()  # from here on the learner was never paused
     for _ in range(6):
         clock.now += 0.9
         encrypted.guard.attend()
@@ -83,12 +83,12 @@ def test_a_learner_that_stood_still_blames_nobody(encrypted, clock):
     assert len(encrypted.guard.refusals) == 1
 
 
-def test_who_goes_away_in_a_handshake_without_encryption_is_not_asked_for_it(clock):
+def test_failed_handshake_without_encryption_does_not_mention_encryption(clock):
     learner = Learner(None, clock)
     try:
         break_off(learner)
         assert learner.guard.refusals == [
-            "a peer did not get through the handshake: it went away, or took too long over it"
+            "the handshake of a peer failed: it disconnected or took too long"
         ]
     finally:
         learner.close()
@@ -101,7 +101,7 @@ def test_who_goes_away_in_a_handshake_without_encryption_is_not_asked_for_it(clo
         (5, ("2/3 environments", '.json", N, ...) with N from 0 to 1')),
     ],
 )
-def test_serve_of_an_external_task_names_the_client_that_fits(tmp_path, agents, said):
+def test_serve_of_an_external_task_names_the_matching_client(tmp_path, agents, said):
     settings = WorkerSettings(launcher="none", processes=2, agents=agents)
     line = make_launcher(
         settings, tmp_path / "connection.json", tmp_path, external=True
@@ -137,26 +137,26 @@ def shown(tmp_path, capsys, *, age=0.0, **changes):
     return capsys.readouterr().out
 
 
-def test_status_tells_its_age_and_what_that_means(tmp_path, capsys):
-    assert "no news" not in shown(tmp_path, capsys)
+def test_status_shows_its_age_and_what_it_means(tmp_path, capsys):
+    assert "no update" not in shown(tmp_path, capsys)
     old = shown(tmp_path, capsys, age=600.0)
     assert "10 min ago" in old
-    assert "no news for 10 min: the learner" in old
-    assert "the run is over (finished), 2 h ago" not in old
-    assert "the run is over (finished), 2 h ago" in shown(
+    assert "no update for 10 min: the learner" in old
+    assert "the run ended 2 h ago (finished)" not in old
+    assert "the run ended 2 h ago (finished)" in shown(
         tmp_path, capsys, age=7205.0, state="finished"
     )
     gone = shown(tmp_path, capsys, age=5.0, pid=2**22 + 1)  # beyond all process ids
     assert "died" in gone
-    assert "is gone without a word" in gone
+    assert "has died; its last status is" in gone
     elsewhere = shown(tmp_path, capsys, age=5.0, pid=2**22 + 1, host="another-machine")
-    assert "died" not in elsewhere  # nobody here can know
+    assert "died" not in elsewhere  # this cannot be known on this machine
 
 
-def test_status_shows_warnings_and_who_is_not_there(tmp_path, capsys):
-    warnings = [{"time": time.time(), "text": "worker 3: another process speaks for its session"}]
+def test_status_shows_warnings_and_absent_workers(tmp_path, capsys):
+    warnings = [{"time": time.time(), "text": "worker 3: another process uses its session"}]
     text = shown(tmp_path, capsys, warnings=warnings, absent=[3, 5])
-    assert "warning: worker 3: another process speaks" in text
+    assert "warning: worker 3: another process uses" in text
     assert "3, 5" in text
 
 
@@ -168,7 +168,7 @@ def test_status_shows_warnings_and_who_is_not_there(tmp_path, capsys):
         ([0], "finished", ""),
     ],
 )
-def test_the_progress_line_says_who_is_waited_for(capsys, absent, state, said):
+def test_progress_line_says_who_is_waited_for(capsys, absent, state, said):
     ConsoleScreen().progress(STATUS | {"absent": absent, "state": state})
     line = capsys.readouterr().err
     assert ("waiting" in line) == bool(said)

@@ -1,4 +1,4 @@
-"""The page that follows a training shows what happens, to this machine alone, and changes nothing."""
+"""The page of `flowsim watch` shows a training, to this machine only, and changes nothing."""
 
 import http.client
 import io
@@ -57,7 +57,7 @@ class Clocks:
         os.utime(self._request, (self.files(), self.files()))
 
 
-def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
+def test_worker_shows_its_flow_only_while_watched(flows, tmp_path):
     clocks, file = Clocks(tmp_path / "watch"), tmp_path / "flow.npz"
     window = Window(tmp_path, 0.2, clocks.process, clocks.files)
 
@@ -84,14 +84,12 @@ def test_a_worker_shows_its_flow_while_somebody_looks(flows, tmp_path):
         true.size,
         episodes.caption(0),
     )
-    assert not step(0.1), "some times a second and no more"
+    assert not step(0.1), "at most a few times a second"
     assert step(0.11)
-    assert not step(FRESH), "who looked has gone"
+    assert not step(FRESH), "nobody looks any more"
 
 
-def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(
-    flows, tmp_path, monkeypatch, capsys
-):
+def test_failing_scene_of_a_task_does_not_end_the_worker(flows, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(type(flows.unwrapped.task), "scene", lambda self, index: 1 / 0)
     (tmp_path / "watch").touch()
     window = Window(tmp_path, 0.0)
@@ -100,7 +98,7 @@ def test_the_scene_of_somebodys_own_task_that_raises_costs_no_worker(
     assert capsys.readouterr().err.count("the flow cannot be shown: ZeroDivisionError") == 1
 
 
-def test_a_task_that_shows_another_field_is_seen_with_its_colours():
+def test_snapshot_keeps_field_and_colours_of_the_task():
     convection = gymnasium.make("cases:flowsim/RayleighBenard-v0", cells_per_height=16).unwrapped
     convection.reset(seed=0)
     true = convection.task.scene(0)
@@ -115,12 +113,12 @@ def test_a_task_that_shows_another_field_is_seen_with_its_colours():
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY" + bytes(80)])
-def test_what_is_no_glimpse_is_refused(content):
-    with pytest.raises(ValueError, match="no glimpse"):
+def test_invalid_snapshot_is_refused(content):
+    with pytest.raises(ValueError, match="not a snapshot"):
         unpack_glimpse(content)
 
 
-def test_a_table_is_read_on_and_anew_when_it_is_written_anew(tmp_path):
+def test_table_is_read_incrementally_and_again_when_rewritten(tmp_path):
     table, tail = Table(tmp_path / "table.csv"), watch._Tail(tmp_path / "table.csv")
     tail.update()
     assert tail.curves(("return",)) == {}
@@ -138,7 +136,7 @@ def test_a_table_is_read_on_and_anew_when_it_is_written_anew(tmp_path):
         [{"environment_steps": "3", "return": ""}, {"environment_steps": "4", "return": "8"}]
     )
     tail.update()
-    assert tail.curves(("return",)) == {"return": [[4.0, 8.0]]}, "what is no number is not drawn"
+    assert tail.curves(("return",)) == {"return": [[4.0, 8.0]]}, "non-numbers are not drawn"
 
 
 def ask(
@@ -175,7 +173,7 @@ def run(shell):
     return folder
 
 
-def test_a_training_is_followed_and_nobody_else_lets_himself_in(run, tmp_path):
+def test_page_follows_a_training_and_other_requests_are_refused(run, tmp_path):
     with watch.serve(run) as address:
         state = json.loads(ask(address, "state")[1])
         assert state["status"]["state"] == "training"
@@ -228,7 +226,7 @@ def test_a_training_is_followed_and_nobody_else_lets_himself_in(run, tmp_path):
     assert not run.watch.exists()
 
 
-def test_a_port_that_is_taken_is_one_sentence(shell):
+def test_taken_port_is_reported(shell):
     made = shell.folder / "runs" / "run"
     made.mkdir(parents=True)
     (made / "config.yaml").write_text("env: CartPole-v1\n")
@@ -240,7 +238,7 @@ def test_a_port_that_is_taken_is_one_sentence(shell):
         }
         done = shell.run("watch", "runs/run", "--port", port)
     assert done.returncode == 2
-    assert f"--port {port} cannot be had" in done.stderr
+    assert f"--port {port} cannot be opened" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -282,7 +280,7 @@ def half_done(tmp_path):
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-def test_on_a_phone_and_in_the_dark_the_page_can_be_read(half_done, tmp_path):
+def test_page_is_readable_on_a_phone_and_in_dark_mode(half_done, tmp_path):
     with watch.serve(half_done) as address, browser(tmp_path) as chromium:
         for width in (PHONE, DESKTOP):
             for dark in (False, True):
@@ -296,7 +294,7 @@ def test_on_a_phone_and_in_the_dark_the_page_can_be_read(half_done, tmp_path):
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium")
-def test_curves_are_smooth_over_faint_episodes_with_round_ticks_and_the_time_left(half_done, tmp_path):  # fmt: skip
+def test_page_shows_smooth_curves_faint_episodes_round_ticks_and_time_left(half_done, tmp_path):
     with watch.serve(half_done) as address, browser(tmp_path) as chromium:
         chromium.open(address)
         wait_until(lambda: chromium.ask("document.querySelectorAll('svg').length") == 2)

@@ -1,4 +1,4 @@
-"""The worker's side: environments that fail, and what travels then."""
+"""The worker's side: environments that fail, and the steps sent then."""
 
 import re
 from typing import ClassVar
@@ -74,7 +74,7 @@ gym.register(id="test/Batch-v0", vector_entry_point="test_worker:Batch")
 
 @pytest.fixture
 def worker(tmp_path):
-    """Make a worker that has joined; nobody listens, which its environments do not mind."""
+    """Make a worker that has joined; no learner listens."""
     workers = []
 
     def make(env, environments=3, seeds=None):
@@ -99,7 +99,7 @@ def sent_and_read(step, environments=3):
 @pytest.mark.parametrize(
     ("action", "reason"), [(0.5, "RuntimeError: told to fail"), (-0.5, "not finite")]
 )
-def test_a_failed_environment_begins_anew_and_the_others_go_on(worker, action, reason):
+def test_failed_environment_restarts_and_the_others_continue(worker, action, reason):
     worker = worker("test_worker:test/Counting-v0")
     worker._step(np.zeros((3, 1)))
     made = Counting.made
@@ -109,8 +109,8 @@ def test_a_failed_environment_begins_anew_and_the_others_go_on(worker, action, r
     assert step.rewards.tolist() == [1.0, 0.0, 1.0]
     assert step.observations[:, 0].tolist() == [2.0, 0.0, 2.0]
     assert step.observations[1, 1] == made + 1  # another environment than before
-    assert reason in worker._heart.failure
-    assert worker._heart.failures == 1
+    assert reason in worker._heartbeat.failure
+    assert worker._heartbeat.failures == 1
     step = sent_and_read(worker._step(np.zeros((3, 1))))
     assert step.terminated.tolist() == [True, False, True]
     assert step.final[:, 0].tolist() == [3.0, 3.0]
@@ -118,7 +118,7 @@ def test_a_failed_environment_begins_anew_and_the_others_go_on(worker, action, r
     assert not step.failed.any()
 
 
-def test_a_batch_that_raises_begins_anew_as_a_whole(worker):
+def test_failed_batch_restarts_as_a_whole(worker):
     worker = worker("test_worker:test/Batch-v0")
     worker._step(np.zeros((3, 1)))
     step = sent_and_read(worker._step(np.array([[0.0], [0.5], [0.0]])))
@@ -127,11 +127,11 @@ def test_a_batch_that_raises_begins_anew_as_a_whole(worker):
     assert (step.observations == 0).all()
     assert re.fullmatch(
         r"its step\(\) raised RuntimeError: told to fail \(test_worker.py, line \d+, in step\)",
-        worker._heart.failure,
+        worker._heartbeat.failure,
     )
 
 
-def test_a_batch_begins_anew_from_seeds_that_follow_from_its_first_ones(worker):
+def test_restarted_batch_derives_its_seeds_from_the_first_ones(worker):
     def seeds_after_failures(first):
         fails = worker("test_worker:test/Batch-v0", seeds=first)
         Batch.seeds.clear()
@@ -144,7 +144,7 @@ def test_a_batch_begins_anew_from_seeds_that_follow_from_its_first_ones(worker):
     assert len(set(found[0] + found[1] + seeds_after_failures([1, 2, 4])[0])) == 9
 
 
-def test_what_a_batch_gave_beside_a_broken_number_is_kept_and_cut(worker):
+def test_other_environments_of_a_batch_with_a_broken_number_are_truncated(worker):
     worker = worker("test_worker:test/Batch-v0")
     worker._step(np.zeros((3, 1)))
     step = sent_and_read(worker._step(np.array([[0.0], [-0.5], [0.0]])))

@@ -1,4 +1,4 @@
-"""Environments of somebody's own for tests, which do once what they should not."""
+"""Misbehaving user environments for tests."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ def number(name):
 
 
 class Wild(gym.Env):
-    """Episodes of 20 steps, each paid 1; one buffer holds the step and the episode, for all observations.
+    """Episodes of 20 steps with reward 1; all observations share one buffer with the step and the episode.
 
-    ``what`` it does wrong in step ``at`` of the first episode that this process plays in; a second one is as it should.
+    ``what`` names the error, which occurs once per process, in step ``at``; everything after it is correct.
     """
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012

@@ -1,4 +1,4 @@
-"""What the threads of a kernel touch in numba's simulator, and where two of them do in no order.
+"""Detection of data races between the threads of a kernel in numba's simulator.
 
 The simulator runs blocks one after the other, so a kernel that lacks a barrier may well be right in it. Here the arrays
 of a kernel note every element that a thread reads or writes, and how many barriers the thread had passed by then. Two
@@ -99,7 +99,7 @@ class Conflict(NamedTuple):
     kind : str
         "write-write" or "read-write".
     one_value : bool
-        Whether all that was written to the element was the same, and by no atomic operation.
+        Whether only one value was written to the element, and by no atomic operation.
     own_reads : bool
         Whether every thread that read the element had written it before.
     index : tuple of int
@@ -123,10 +123,10 @@ class Conflict(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """Conflicts of a kernel that are meant, in an array.
+    """Intended conflicts of a kernel in an array.
 
-    By default only those where the order does not matter: all threads write one value, and none reads it that has not
-    written it itself.
+    By default only those where the order does not matter: all threads write one value, and each thread that reads it
+    has written it before.
     """
 
     kernel: str
@@ -135,7 +135,7 @@ class Allowance(NamedTuple):
     own_reads: bool = True
 
     def covers(self, conflict: Conflict) -> bool:
-        """Return whether a conflict is meant."""
+        """Return whether a conflict is intended."""
         return (
             (self.kernel, self.array) == (conflict.kernel, conflict.array)
             and self.one_value <= conflict.one_value
@@ -144,7 +144,7 @@ class Allowance(NamedTuple):
 
 
 class Memory:
-    """Arrays of a launch, and who touched what in them.
+    """Arrays of a launch, and the accesses to them.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class Memory:
         self.touched: dict[int, list[Access]] = {}
 
     def note(self, address: int, kind: int, bits: bytes = b"") -> None:
-        """Note an access of this thread."""
+        """Record an access of this thread."""
         thread, frame = threading.current_thread(), _caller()
         access = Access(self, thread, thread.barriers, kind, bits, frame.f_code, frame.f_lineno)
         self.touched.setdefault(address, []).append(access)
@@ -177,7 +177,7 @@ class Memory:
 
 
 class RecordingArray:
-    """An array as a kernel sees it, which notes what is read and written.
+    """An array as a kernel sees it, which records reads and writes.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class RecordingArray:
 
     @property
     def T(self) -> "RecordingArray":  # noqa: N802 - as NumPy calls it
-        """The same with its axes turned around."""
+        """The transposed array."""
         return RecordingArray(self._array.T, self._memory)
 
     def __len__(self) -> int:
@@ -286,7 +286,7 @@ def _between_blocks(accesses: list[Access]) -> dict[str, Pair]:
 
 
 def _first(accesses: list[Access]) -> list[Access]:
-    """Return the accesses without those by which a thread did the same again."""
+    """Return the accesses without repetitions by the same thread."""
     found: dict[tuple[Any, ...], Access] = {}
     for it in accesses:
         found.setdefault((it.thread, it.barriers, it.kind, it.bits), it)
@@ -294,7 +294,7 @@ def _first(accesses: list[Access]) -> list[Access]:
 
 
 def _agreement(accesses: Iterable[Access]) -> tuple[bool, bool]:
-    """Return whether all that was written is the same, and whether those that read had written before."""
+    """Return whether only one value was written, and whether each reader had written before."""
     values, writers, own_reads = set(), set(), True
     for it in accesses:
         if it.kind == READ:
@@ -306,7 +306,7 @@ def _agreement(accesses: Iterable[Access]) -> tuple[bool, bool]:
 
 
 class _Branch:
-    """Launches that may go on beside those that follow, and what either touched."""
+    """Launches that may run concurrently with those that follow, and the accesses of both."""
 
     def __init__(self) -> None:
         self.inside: dict[int, list[Access]] = {}
@@ -359,7 +359,7 @@ class Recorder:
                 touched.setdefault(address, []).extend(accesses)
 
     def launch_beside(self, launch: Callable[[], None]) -> Callable[[], None]:
-        """Do what ``Device.beside`` does, and look for conflicts when it is waited for."""
+        """Do what ``Device.beside`` does, and look for conflicts at the wait."""
         branch = self._branch = _Branch()
         launch()
         self._branch = None
@@ -401,7 +401,7 @@ class Recorder:
 
 @contextmanager
 def recording() -> Iterator[Recorder]:
-    """Watch all kernels that are launched, by simulations that are made before it ends."""
+    """Watch all kernels launched by simulations that are made in this context."""
     recorder, run = Recorder(), FakeCUDAKernel.__call__
 
     def launch(kernel: FakeCUDAKernel, *arguments: Any) -> Any:

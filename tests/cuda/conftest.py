@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def _settle_soon(monkeypatch):
-    """In the simulator two sweeps of settling show that it works, where ten take most of the time."""
+    """Use two settling sweeps in the simulator, since ten would take most of the time."""
     if SIMULATED:
         monkeypatch.setattr(step, "SETTLING_SWEEPS", 2)
 

@@ -1,6 +1,6 @@
-"""numba's simulator of a GPU without its polling: most of its time is spent asking every thread whether it waits.
+"""numba's GPU simulator without polling, in which it spends most of its time.
 
-Here the threads of a block tell when they come to a barrier or end; the order of what they do is as open as before.
+Here the threads of a block report when they reach a barrier or end; their order is as undefined as before.
 """
 
 import random
@@ -19,7 +19,7 @@ _shuffle = None
 
 
 class Thread(BlockThread):
-    """A thread of a block that tells when it waits or has ended, and counts the barriers that it has passed."""
+    """A thread of a block that reports when it waits or has ended, and counts the barriers it has passed."""
 
     def __init__(self, function, manager, block, *rest) -> None:
         super().__init__(function, manager, block, *rest)

@@ -1,4 +1,4 @@
-"""Kernels do not depend on the order in which blocks and threads run, of which a device promises none."""
+"""Kernels do not depend on the order in which blocks and threads run, which a device does not define."""
 
 import contextlib
 
@@ -38,7 +38,7 @@ def test_any_order_of_blocks_gives_the_same_bits(name: str) -> None:
 
 
 def test_blocks_are_shuffled() -> None:
-    """The order of what blocks write one after the other is another one."""
+    """The order in which blocks write differs from the unshuffled one."""
     if not config.ENABLE_CUDASIM:
         pytest.skip("the simulator alone can choose the order of blocks")
 

@@ -1,4 +1,4 @@
-"""Every kernel compiles for a GPU that is not here: needs numba-cuda and NVVM (flowsim-rl[cuda13]), but no device.
+"""Every kernel compiles for a GPU: needs numba-cuda and NVVM (flowsim-rl[cuda13]), but no device.
 
 The simulator runs kernels as Python; what numba makes of their types is seen here alone, without a GPU. With ptxas
 (of NVIDIA's package nvidia-cuda-nvcc, or of a CUDA toolkit) it is seen, too, what they take of a multiprocessor.
@@ -39,11 +39,11 @@ SPILLS = {
     "_weigh_bent_beside": 384,
     "_solve_systems": 8,
 }
-"""Bytes that a thread may put aside: registers are limited for the sake of more blocks. Others have none."""
+"""Bytes that a thread may spill, since registers are limited to run more blocks; other kernels may spill none."""
 
 
 class Cost(NamedTuple):
-    """What a kernel takes: registers, bytes put aside, instructions of PTX, and the threads of its blocks."""
+    """Resources of a kernel: registers, spilled bytes, PTX instructions, and threads per block."""
 
     registers: int
     spilled: int
@@ -60,7 +60,7 @@ def assembler() -> str | None:
 
 
 def cost(ptx: str, threads: tuple[int, ...], folder: Path, ptxas: str) -> Cost:
-    """Have a kernel assembled, and return what it takes."""
+    """Assemble a kernel, and return its resources."""
     source = folder / "kernel.ptx"
     source.write_text(ptx)
     command = [ptxas, "-v", "-arch=sm_90", str(source), "-o", str(folder / "kernel.cubin")]
@@ -82,7 +82,7 @@ def parameter_bytes(ptx: str) -> int:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[Any, ...], Any]:
-    """PTX and threads by kernel and types, of all that were launched: they are compiled instead."""
+    """PTX and threads of all launched kernels by kernel and types; they are compiled instead of run."""
     if config.ENABLE_CUDASIM:
         pytest.skip("the simulator compiles nothing")
     reason = "needs flowsim-rl[cuda13], but no GPU"

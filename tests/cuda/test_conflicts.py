@@ -1,4 +1,4 @@
-"""No two threads of a kernel touch an element in no order, of which one writes it."""
+"""Kernels have no data races: unordered accesses of two threads to an element, one of which is a write."""
 
 import dataclasses
 import functools
@@ -70,14 +70,14 @@ def solve_for_pressure() -> None:
 
 
 def bodies_in_a_row() -> None:
-    """Each meets the next one alone, so that the later ones take turns."""
+    """Each body overlaps only the next one, so the later ones are processed in turn."""
     sides, _, options = CASES["wake"]
     bodies = [Disk(center=(0.5 + 1.06 * n, 1.5), diameter=0.6) for n in range(3)]
     run_flow(sides, [*bodies, Disk(center=(3.68, 1.5), diameter=0.6, motion="free")], options)
 
 
 def four_swimmers() -> None:
-    """All meet all."""
+    """Each overlaps all others."""
     sides, bodies, options = CASES["swimmers that meet"]
     run_flow(sides, 2 * bodies, options)
 
@@ -115,7 +115,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
 
 @functools.cache
 def recorded(name: str) -> "Recorder":
-    """Return what was seen of a scenario."""
+    """Return the recorder of a scenario."""
     with pytest.MonkeyPatch.context() as patch, recording() as recorder:
         patch.setattr(step, "SETTLING_SWEEPS", 1)
         SCENARIOS[name]()
@@ -124,12 +124,12 @@ def recorded(name: str) -> "Recorder":
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_threads_do_not_conflict(name: str) -> None:
-    """But where it is meant."""
+    """Except for the intended conflicts."""
     conflicts = recorded(name).conflicts
     assert not [str(it) for it in conflicts if not any(allowed.covers(it) for allowed in ALLOWED)]
 
 
-def test_every_kernel_has_been_seen() -> None:
+def test_every_kernel_was_launched() -> None:
     launched = set().union(*(recorded(name).launched for name in SCENARIOS))
     assert {kernel.name for kernel in all_kernels() if kernel.function not in launched} == set()
     assert "_solve_systems" in {function.__name__ for function in launched}
@@ -140,13 +140,13 @@ def test_every_allowance_is_needed() -> None:
     assert [allowed for allowed in ALLOWED if not any(map(allowed.covers, conflicts))] == []
 
 
-def test_branches_have_been_seen() -> None:
+def test_concurrent_launches_were_recorded() -> None:
     assert ("_place", "_predict") in recorded("bodies in a row").beside
     assert {("_gather", "_weigh"), ("_induce", "_drag")} <= recorded("far field, driven").beside
 
 
-def test_kernels_conflict_without_their_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If barriers did not count, every kernel that has some of its own would be found."""
+def test_kernels_conflict_if_barriers_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With barriers ignored, every kernel that has barriers is reported."""
     none = property(lambda _: 0, lambda *_: None)
     monkeypatch.setattr(simulator.Thread, "barriers", none, raising=False)
     with recording() as recorder:
@@ -189,7 +189,7 @@ def write_to_one(values: Any, per_block: int) -> None:
 
 @cuda.jit
 def pass_on(values: Any, distance: int) -> None:
-    """Write to an element of the own block, and read behind a barrier, which does not order blocks, another."""
+    """Write to the element of the own block, pass a barrier, which does not order blocks, and read another element."""
     b = cuda.blockIdx.x
     values[b] = values[b] + 1.0
     cuda.syncthreads()
@@ -214,7 +214,7 @@ def count(values: Any, reads: bool) -> None:
 
 
 class Views(NamedTuple):
-    """The same numbers twice."""
+    """Two views of the same numbers."""
 
     flat: Any
     rows: Any
@@ -272,7 +272,7 @@ def test_elements_are_the_same_through_any_view() -> None:
     assert found(write_through_views, 2, 1, views, 0) == set()
 
 
-def test_allowances_ask_what_was_written() -> None:
+def test_allowances_depend_on_what_was_written() -> None:
     conflicts = []
     for kernel, argument in (write_to_one, 0), (write_to_one, 1), (write_or_read, 1):
         with recording() as recorder:
@@ -292,7 +292,7 @@ def test_allowances_ask_what_was_written() -> None:
     assert allowed._replace(own_reads=False).covers(read)
 
 
-def test_what_goes_on_beside_the_rest_must_not_meet_it() -> None:
+def test_concurrent_launches_that_conflict_are_found() -> None:
     from flowsim.backend.cuda import Device
 
     device, values, others = Device(), np.zeros(2), np.zeros(2)
@@ -311,7 +311,7 @@ def test_what_goes_on_beside_the_rest_must_not_meet_it() -> None:
         assert recorder.beside == {("write_to_one", "pass_on")}
 
 
-def test_what_goes_on_beside_the_rest_must_be_waited_for() -> None:
+def test_concurrent_launch_without_a_wait_is_an_error() -> None:
     from flowsim.backend.cuda import Device
 
     with recording() as recorder:

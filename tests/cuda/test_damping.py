@@ -20,7 +20,7 @@ def flow(backend: str, tiny: bool, warmer: float = 0.5) -> Simulation:
                       dtype="float64", backend=backend)  # fmt: skip
 
 
-def test_the_damped_flow_is_the_same(tiny: bool) -> None:
+def test_damped_flow_is_the_same(tiny: bool) -> None:
     found = []
     for backend in ("cpu", "cuda"):
         sim = flow(backend, tiny)
@@ -34,7 +34,7 @@ def test_the_damped_flow_is_the_same(tiny: bool) -> None:
 
 
 def test_modes_are_the_same(tiny: bool) -> None:
-    """After two vectors: the way to them is the same."""
+    """After two vectors, since both backends take the same steps."""
     found = [
         leading_modes(flow(backend, tiny, warmer=0.0), interval=0.05 if tiny else 0.5, vectors=2)
         for backend in ("cpu", "cuda")

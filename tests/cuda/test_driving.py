@@ -1,4 +1,4 @@
-"""Batches on the device: who takes part, who stops, what is kept and restored."""
+"""Batches on the device: active simulations, stopping, saving and restoring."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def make(tiny: bool, batch: int = 2) -> Simulation:
                       backend="cuda")  # fmt: skip
 
 
-def test_a_body_that_leaves_its_fence_stops_its_simulation_alone(tiny: bool) -> None:
+def test_body_leaving_its_fence_stops_only_its_simulation(tiny: bool) -> None:
     sim = make(tiny)
     # outside from the beginning, noticed after the first step
     sim.fences[0, 0] = (0.0, 1.49, -9.0, 9.0)
@@ -25,7 +25,7 @@ def test_a_body_that_leaves_its_fence_stops_its_simulation_alone(tiny: bool) -> 
     assert sim.steps[0] == 1 < sim.steps[1]
 
 
-def test_a_body_that_touches_the_box_stops_its_simulation_alone(tiny: bool) -> None:
+def test_body_touching_the_box_stops_only_its_simulation(tiny: bool) -> None:
     sim = make(tiny)
     sim.body_state.position[0, 0] = (0.4, 1.0)  # it reaches over the inflow
     sim.settle()
@@ -34,7 +34,7 @@ def test_a_body_that_touches_the_box_stops_its_simulation_alone(tiny: bool) -> N
     assert sim.steps[0] == 1 < sim.steps[1]
 
 
-def test_a_blown_up_simulation_stops_alone(tiny: bool) -> None:
+def test_diverged_simulation_stops_alone(tiny: bool) -> None:
     sim, other = make(tiny), make(tiny, batch=1)
     sim.u[0, 4, 4] = np.inf
     sim.advance(0.1)
@@ -43,7 +43,7 @@ def test_a_blown_up_simulation_stops_alone(tiny: bool) -> None:
     np.testing.assert_array_equal(sim.get_state(1)["u"], other.get_state(0)["u"])
 
 
-def test_a_state_goes_on_to_the_bit(tiny: bool) -> None:
+def test_restored_state_continues_bit_for_bit(tiny: bool) -> None:
     sim = make(tiny)
     sim.advance_steps(1)
     kept = sim.get_state(0)
@@ -56,7 +56,7 @@ def test_a_state_goes_on_to_the_bit(tiny: bool) -> None:
         np.testing.assert_array_equal(other.get_state(1)[name], values, err_msg=name)
 
 
-def test_stored_states_are_restored_together_as_one_by_one(tiny: bool) -> None:
+def test_restoring_states_together_equals_one_by_one(tiny: bool) -> None:
     """In two of three simulations, in another order; the third stays as it is."""
     sim, other = make(tiny, batch=3), make(tiny, batch=3)
     kept = [sim.get_state(0)]
@@ -79,7 +79,7 @@ def test_stored_states_are_restored_together_as_one_by_one(tiny: bool) -> None:
             np.testing.assert_array_equal(sim.get_state(b)[name], values, err_msg=name)
 
 
-def test_a_reset_starts_one_anew(tiny: bool) -> None:
+def test_reset_restarts_one_simulation(tiny: bool) -> None:
     sim = make(tiny)
     begin = sim.get_state(0)
     sim.advance_steps(1)
@@ -90,7 +90,7 @@ def test_a_reset_starts_one_anew(tiny: bool) -> None:
         np.testing.assert_array_equal(sim.get_state(1)[name], went_on[name], err_msg=name)
 
 
-def test_the_control_volume_reads_what_the_sweeps_left() -> None:
+def test_control_volume_force_is_the_same_on_both_backends() -> None:
     """The second measure of the force is the same on both backends."""
     sims = [
         Simulation(Grid(16, 16, 0.25), Sides.all("periodic"), [Disk(center=(2.0, 2.0))], viscosity=0.02,
@@ -106,7 +106,7 @@ def test_the_control_volume_reads_what_the_sweeps_left() -> None:
 
 
 @pytest.mark.gpu
-def test_too_large_a_batch_is_refused_with_both_sizes() -> None:
+def test_too_large_batch_is_refused_with_needed_and_free_memory() -> None:
     with pytest.raises(
         MemoryError, match=r"cells in float64 need .* GiB of GPU memory, but .* are free"
     ):
@@ -114,14 +114,14 @@ def test_too_large_a_batch_is_refused_with_both_sizes() -> None:
 
 
 @pytest.mark.gpu
-def test_a_batch_takes_the_memory_that_was_said() -> None:
+def test_batch_uses_the_predicted_memory() -> None:
     import cupy
 
     pool = cupy.get_default_memory_pool()
     before = pool.used_bytes()
     sim = Simulation(Grid(1024, 512, 1 / 128), viscosity=0.01, batch=8, backend="cuda")
     used = pool.used_bytes() - before
-    # cuFFT takes what it likes
+    # the memory that cuFFT uses is not known
     assert used == pytest.approx(memory_needed(sim.grid, 8, "float32"), rel=0.25)
 
 

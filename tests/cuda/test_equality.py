@@ -217,7 +217,7 @@ def test_steps_are_the_same(name: str, dtype: str, tiny: bool) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["wake", "far field, driven", "swimmers that meet"])
-def test_a_run_repeats_to_the_bit(name: str, tiny: bool) -> None:
+def test_run_repeats_bit_for_bit(name: str, tiny: bool) -> None:
     """Sums over many blocks are added up in a fixed order, whichever block ends first."""
     states = []
     for _ in range(2):
@@ -228,8 +228,8 @@ def test_a_run_repeats_to_the_bit(name: str, tiny: bool) -> None:
         np.testing.assert_array_equal(states[1][field], first, err_msg=field)
 
 
-def test_fields_are_read_alike(tiny: bool) -> None:
-    """Vorticity, solid shares, velocities at points: through the kernels of the one, the sweeps of the other."""
+def test_sampled_fields_are_the_same(tiny: bool) -> None:
+    """Vorticity, solid fractions, velocities at points: kernels of one backend, sweeps of the other."""
     cpu, cuda = pair("wake", "float64", tiny)
     for sim in (cpu, cuda):
         u, v = sim.grid.u_faces(), sim.grid.v_faces()

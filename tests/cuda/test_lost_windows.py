@@ -1,4 +1,4 @@
-"""A body whose place is not finite covers nothing, in kernels too; see ``tests/flowsim/test_lost_bodies.py``."""
+"""A body whose position is not finite covers nothing, in kernels too; see ``tests/flowsim/test_lost_bodies.py``."""
 
 import math
 
@@ -10,7 +10,7 @@ from flowsim import Disk, Grid, Sides, SignedDistance, Simulation
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("body", ["disk", "table"])
-def test_a_lost_body_is_nowhere(body: str, value: float) -> None:
+def test_nonfinite_body_covers_nothing(body: str, value: float) -> None:
     lost = Disk(center=(1.0, 1.0), motion="free")
     if body == "table":
         lost = SignedDistance(

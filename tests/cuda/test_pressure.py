@@ -39,7 +39,7 @@ def laplacian(n: int, periodic: bool, low: bool, high: bool):
 def test_solves_the_five_point_equations(
     dtype: str, tolerance: float, nx: int, ny: int, periodic: tuple[bool, bool], held: tuple[bool, bool, bool, bool]
 ) -> None:  # fmt: skip
-    """Residual with a matrix that knows nothing of transforms; a simulation that is not active is left alone."""
+    """Check the residual with an independent matrix; an inactive simulation is not changed."""
     from flowsim.backend.cuda import Device, PressureSolver
 
     rng = np.random.default_rng(nx)
@@ -73,7 +73,7 @@ def test_solves_the_five_point_equations(
 @pytest.mark.gpu
 @pytest.mark.parametrize(("nx", "ny"), [(1024, 512), (8192, 4096)])
 def test_single_precision_is_enough_for_large_boxes(nx: int, ny: int) -> None:
-    """The divergence of what has been projected stays at the round-off of the velocities."""
+    """The divergence after the projection stays at the round-off of the velocities."""
     from flowsim import Disk, Sides, Simulation
 
     sim = Simulation(

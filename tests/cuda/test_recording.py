@@ -1,4 +1,4 @@
-"""What is measured on the device, against the CPU."""
+"""Measurements on the device against those on the CPU."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from flowsim import Disk, FieldStatistics, Grid, Recorder, Sides, Simulation, Te
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_recorders_and_statistics_are_the_same(dtype: str, tiny: bool, monkeypatch) -> None:
-    """Also where the rows do not fit and flows wait for the host, and with steps unlike those of the other flow."""
+    """Also if the rows do not fit and flows wait for the host, and with other steps than those of the other flow."""
     monkeypatch.setattr("flowsim.measure.recorder.ROOM", 3)
     n = 1 if tiny else 8
     found = []

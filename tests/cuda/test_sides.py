@@ -107,7 +107,7 @@ def assert_same(flows: list[Flows], before: dict[str, NDArray[Any]], eps: float)
 def test_sides(box: tuple[str, ...], dtype: str) -> None:
     """Ghost points, open sides, and all others.
 
-    No ghost point is NaN afterwards, as all are before: none is found from another that may be written later.
+    All ghost points are NaN before and none is afterwards: none is computed from one that is written later.
     """
     flows = [Flows(backend, box, dtype, (12, 10)) for backend in ("cpu", "cuda")]
     before, eps = flows[1].seen(), float(np.finfo(dtype).eps)
@@ -135,7 +135,7 @@ def test_sides(box: tuple[str, ...], dtype: str) -> None:
     ids="-".join,
 )
 def test_far_field(box: tuple[str, ...], spacing: int, shape: tuple[int, int]) -> None:
-    """What the vorticity induces: blocks of it that are cut off by the box, and several pieces of a side."""
+    """Velocities induced by the vorticity, with blocks cut off by the box and several pieces of a side."""
     flows = [Flows(backend, box, "float64", shape) for backend in ("cpu", "cuda")]
     before = flows[1].seen()
     departed = []

@@ -1,4 +1,4 @@
-"""Streams, graphs and looks of the host, with a stand-in for CuPy: no GPU is needed."""
+"""Streams, graphs and polling by the host, with a stand-in for CuPy: no GPU is needed."""
 
 import types
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ except RuntimeError:  # no CuPy, and kernels are not simulated
 
 
 class StandIn:
-    """What the backend asks CuPy for: streams whose work waits until somebody synchronizes, and graphs of it."""
+    """Stand-in for CuPy: streams whose work waits for a synchronization, and graphs."""
 
     def __init__(self) -> None:
         self.streams: list[Stream] = []
@@ -82,7 +82,7 @@ class Event:
 
 
 class Array(np.ndarray):
-    """An array of the device, with the one thing that NumPy's have not."""
+    """An array of the device, with the one method that NumPy's arrays lack."""
 
     @property
     def data(self) -> Any:  # type: ignore[override]
@@ -103,7 +103,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def make_program(cupy: StandIn, done: list[Any], settings: dict[str, float]) -> Any:
-    """Return a program of two sweeps, which note a number that they were launched with."""
+    """Return a program of two sweeps, which record a number that they were launched with."""
 
     def sweeps() -> None:
         cfl = settings["cfl"]
@@ -122,7 +122,7 @@ def _fails(error: type[BaseException]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("times", [1, device.STEPS_AT_ONCE])
-def test_an_interrupted_capture_leaves_no_graph(cupy: StandIn, times: int) -> None:
+def test_interrupted_capture_leaves_no_graph(cupy: StandIn, times: int) -> None:
     done: list[Any] = []
     settings: dict[str, float] = {"cfl": 0.5}
     program = make_program(cupy, done, settings)
@@ -137,7 +137,7 @@ def test_an_interrupted_capture_leaves_no_graph(cupy: StandIn, times: int) -> No
     assert done == [("first", 0.5), ("second", 0.5)] * times
 
 
-def test_the_first_run_may_be_interrupted_as_well(cupy: StandIn) -> None:
+def test_first_run_may_be_interrupted(cupy: StandIn) -> None:
     done: list[Any] = []
     settings: dict[str, float] = {"cfl": 0.5, "interrupted": True}
     program = make_program(cupy, done, settings)
@@ -151,7 +151,7 @@ def test_the_first_run_may_be_interrupted_as_well(cupy: StandIn) -> None:
     assert done == [("first", 0.5), ("second", 0.5)] * 20
 
 
-def test_what_a_launch_holds_is_captured_again_when_it_changes(cupy: StandIn) -> None:
+def test_changed_launch_arguments_are_captured_again(cupy: StandIn) -> None:
     done: list[Any] = []
     settings: dict[str, float] = {"cfl": 0.5}
     program = make_program(cupy, done, settings)
@@ -162,8 +162,8 @@ def test_what_a_launch_holds_is_captured_again_when_it_changes(cupy: StandIn) ->
     assert [cfl for _, cfl in done] == [0.5] * 40 + [0.25] * 40
 
 
-def test_a_capture_has_a_stream_that_the_null_stream_does_not_wait_for(cupy: StandIn) -> None:
-    """Otherwise a thread that works on the null stream meanwhile (a learner) is told that it must not."""
+def test_capture_uses_a_non_blocking_stream(cupy: StandIn) -> None:
+    """Otherwise a thread that uses the null stream meanwhile (a learner) gets an error."""
     captured_on = []
 
     def sweeps() -> None:
@@ -177,7 +177,7 @@ def test_a_capture_has_a_stream_that_the_null_stream_does_not_wait_for(cupy: Sta
 
 
 def clocks(*left: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return clocks of simulations with so many steps left, and who is running."""
+    """Return clocks of simulations with the given numbers of steps left, and which are running."""
     clock = np.zeros((len(left), CLOCK_COLUMNS))
     clock[:, DT], clock[:, UNTIL] = 0.01, 0.01 * np.array(left)
     return clock, np.array(left) > 0
@@ -203,7 +203,7 @@ def test_as_many_steps_are_queued_as_the_slowest_needs(
     assert device.steps_to_queue(*clocks(*left), queued) == expected
 
 
-def test_nothing_is_known_before_the_first_step() -> None:
+def test_maximum_number_of_steps_is_queued_before_the_first() -> None:
     clock, running = clocks(3.0, 5.0)
     clock[0, DT] = 0.0
     assert device.steps_to_queue(clock, running, 8) == device.STEPS_AT_ONCE
@@ -237,12 +237,12 @@ def test_few_steps_are_idle(cupy: StandIn, steps: int, growth: float, first_dt: 
     assert not running.any()
     cupy.drain()
     assert counts["needed"] >= steps
-    # nothing is known before the host has looked once, and little of steps that become smaller
+    # nothing is known before the host has polled once, and little about steps that become smaller
     unknown = max(2 * device.STEPS_AT_ONCE - steps, 0) if first_dt == 0.0 else 0
     assert counts["idle"] <= unknown + (1 if growth > 1.0 else 0)
 
 
-def test_nothing_is_queued_where_nothing_runs(cupy: StandIn) -> None:
+def test_nothing_is_queued_if_no_simulation_runs(cupy: StandIn) -> None:
     it = device.Device()
     sized = {"clock": ((1, CLOCK_COLUMNS), np.float64), "flags": ((FLAGS, 1), np.bool_)}
     _, near = it.state(sized)
@@ -259,7 +259,7 @@ def test_nothing_is_queued_where_nothing_runs(cupy: StandIn) -> None:
         (300, 4096, 2048, r"2523.* values of a field .* at most 2147483647: take fewer"),
     ],
 )
-def test_what_kernels_cannot_reach_is_refused(
+def test_sizes_beyond_kernel_limits_are_refused(
     monkeypatch: pytest.MonkeyPatch, batch: int, nx: int, ny: int, words: str
 ) -> None:
     monkeypatch.setattr(device, "TILE", (64, 4))  # as on a GPU
@@ -267,13 +267,13 @@ def test_what_kernels_cannot_reach_is_refused(
         Simulation(Grid(nx, ny, 0.1), viscosity=0.1, batch=batch, backend="cuda")
 
 
-def test_the_largest_batch_is_taken() -> None:
+def test_largest_batch_is_accepted() -> None:
     device.check_size(65_535, Grid(128, 64, 0.1))
 
 
 @pytest.mark.parametrize("name", ["cfl", "penalty", "integrator"])
-def test_what_is_written_between_steps_counts(name: str) -> None:
-    """A program begins again where its settings changed, so all that a user may write must be among them."""
+def test_settings_changed_between_steps_take_effect(name: str) -> None:
+    """A program is captured again if its settings changed, so they must include all attributes that a user may set."""
     sim = Simulation(Grid(8, 8, 0.25), viscosity=0.1, backend="cuda")
     before = sim._settings()
     setattr(sim, name, {"cfl": 0.2, "penalty": 10.0, "integrator": "euler"}[name])

@@ -11,7 +11,7 @@ VALUES = 11
 
 @pytest.mark.parametrize("few", [False, True])
 def test_sums_of_blocks(few: bool, tiny: bool) -> None:
-    """Of integers, so that the order does not matter, by blocks of several warps and of one (in the simulator four)."""
+    """Integers, so that the order does not matter; blocks of several warps and of one (in the simulator four)."""
     from flowsim.backend.cuda.device import Device
     from flowsim.backend.cuda.launching import THREADS, Kernel, block_sums
 

@@ -1,4 +1,4 @@
-"""Sweeps over all cells against the CPU's, on grids that no number of rows and threads divides."""
+"""Sweeps over all cells against those of the CPU, on grids not divisible by rows and threads."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def in_order(phi: np.ndarray, sim: Simulation) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sides", SIDES)
-def test_sweeps_are_the_same_where_rows_are_left_over(
+def test_sweeps_are_the_same_with_leftover_rows(
     sides: str, dtype: str, tiny: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nx, ny = (14, 10) if tiny else (518, 258)
@@ -88,8 +88,8 @@ def test_sweeps_are_the_same_where_rows_are_left_over(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_one_bad_velocity_is_noticed_wherever_it_is(bad: float, dtype: str, tiny: bool) -> None:
-    """In the last cell and in the first, with other cells after and before it; and it is over with the next sweep."""
+def test_one_nonfinite_velocity_is_detected_anywhere(bad: float, dtype: str, tiny: bool) -> None:
+    """In the last cell and in the first; the next sweep clears it."""
     nx, ny = (14, 10) if tiny else (518, 258)
     sim = filled(SIDES["periodic"], nx, ny, dtype, "cuda")
     s = sim._device_state

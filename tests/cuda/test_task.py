@@ -38,8 +38,8 @@ def test_an_action_is_the_same_on_both_backends(tiny: bool) -> None:
 
 
 @pytest.mark.gpu
-def test_losing_an_agent_is_the_same_on_both_backends() -> None:
-    """One agent leaves the box in the first step of an action, and starts again within it."""
+def test_agent_leaving_the_box_is_the_same_on_both_backends() -> None:
+    """One agent leaves the box in the first step of an action, and is reset within it."""
     seen = []
     for backend in ("cpu", "cuda"):
         options = {
@@ -60,7 +60,7 @@ def test_losing_an_agent_is_the_same_on_both_backends() -> None:
 def test_a_batch_starts_as_on_the_cpu(
     tiny: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both at once, in wakes that lie on the device."""
+    """Both simulations at once, with wakes stored on the device."""
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
     short = Development(time=0.5, snapshots=3, spacing=0.25, bodies=1)
     monkeypatch.setattr(wake, "DEVELOPMENT", short)
@@ -72,14 +72,14 @@ def test_a_batch_starts_as_on_the_cpu(
         env.episodes.start({index: np.random.default_rng(index) for index in (1, 0)})
     for b in range(2):
         expected, got = (env.task.simulation.get_state(b) for env in (cpu, cuda))
-        del expected["sides"]  # beyond the ends of a side anything may be
+        del expected["sides"]  # values beyond the ends of a side are undefined
         for name, values in expected.items():
             np.testing.assert_allclose(got[name], values, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(cuda.task.simulation.sensed, cpu.task.simulation.sensed, atol=1e-9)
 
 
 @pytest.mark.slow  # 48 x 30 cells, thread by thread
-def test_the_energy_of_a_deviation_is_the_same_on_both_backends(
+def test_deviation_energy_is_the_same_on_both_backends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))

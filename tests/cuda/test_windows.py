@@ -1,4 +1,4 @@
-"""Windows of bodies in many blocks: who is independent of the others, and who takes turns."""
+"""Windows of bodies in many blocks: which bodies are independent, and which are processed in turn."""
 
 import numpy as np
 import pytest
@@ -29,8 +29,8 @@ def pair(bodies: list) -> list[Simulation]:
 
 
 @pytest.mark.parametrize("side", [Side.PERIODIC, Side.OUTFLOW])
-def test_ranges_meet_where_they_share_a_face(side: Side) -> None:
-    """Against sets of faces, for all ranges as long as a box of seven at most."""
+def test_ranges_meet_if_they_share_a_face(side: Side) -> None:
+    """Compare with sets of faces, for all ranges of at most seven cells."""
     n = 7
     ranges = [(a, b) for a in range(-n, n + 1) for b in range(a, min(a + n, 2 * n) + 1)]
     if side != Side.PERIODIC:
@@ -42,7 +42,7 @@ def test_ranges_meet_where_they_share_a_face(side: Side) -> None:
                 assert ranges_meet(a0, a1, b0, b1, n, int(side)) == bool(one & other)
 
 
-def test_bodies_apart_and_bodies_that_meet() -> None:
+def test_separate_and_overlapping_bodies() -> None:
     """Five bodies of one simulation, two of them alone and three in turn, as on the CPU."""
     cpu, cuda = pair(BODIES)
     for sim in (cpu, cuda):
@@ -55,7 +55,7 @@ def test_bodies_apart_and_bodies_that_meet() -> None:
     assert list(cpu.body_state.contact[0]) == [0, 2, 2, 2, 0]
 
 
-def test_an_inactive_simulation_is_left_as_it_is() -> None:
+def test_inactive_simulation_is_unchanged() -> None:
     cpu, cuda = pair(BODIES)
     before = cuda.get_state(1)
     for sim in (cpu, cuda):
@@ -65,7 +65,7 @@ def test_an_inactive_simulation_is_left_as_it_is() -> None:
     np.testing.assert_allclose(cuda.get_state(0)["u"], cpu.get_state(0)["u"], atol=1e-10)
 
 
-def test_swimmers_apart() -> None:
+def test_separate_swimmers() -> None:
     """Swimmers whose windows do not meet go through the launches of many blocks, with the work of their deformation."""
 
     def swimmer(x: float) -> object:

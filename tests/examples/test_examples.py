@@ -35,7 +35,7 @@ def test_stable_baselines3_trains(tmp_path, algorithm):
 
 
 @pytest.mark.slow  # develops a wake
-def test_stable_baselines3_and_torchrl_take_a_task_of_less_drag(tmp_path):
+def test_stable_baselines3_and_torchrl_train_on_a_drag_reduction_task(tmp_path):
     pytest.importorskip("stable_baselines3")
     task = ("--task", "RotatingCylinder", "--preset", "quick")
     said = run(tmp_path, "with_stable_baselines3.py", "sac", "--steps", "110", *task)
@@ -49,7 +49,7 @@ def test_torchrl_collects(tmp_path):
     assert run(tmp_path, "with_torchrl.py", "--frames", "200").count("100 frames") == 2
 
 
-def test_gymnasiums_own_wrappers_and_films(tmp_path):
+def test_gymnasium_wrappers_and_films(tmp_path):
     pytest.importorskip("moviepy")
     said = run(tmp_path, "with_gymnasium.py", "--actions", "6")
     assert "of 4 flows" in said

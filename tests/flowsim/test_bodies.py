@@ -22,8 +22,8 @@ from flowsim.kernels.cell import surface_share
 
 
 @pytest.mark.parametrize("distance", [0.1, 0.3, 0.9])
-def test_a_linear_profile_at_a_wall_between_two_points_is_kept(distance) -> None:
-    """Diffuse u = d once, with the point beyond the wall at rest as the body is, then penalise: nothing changes."""
+def test_linear_profile_at_a_wall_between_grid_points_is_preserved(distance) -> None:
+    """Diffuse u = d once, with the point beyond the wall at rest like the body, then penalise: nothing changes."""
     diffusion, depth = 0.07, 1.0 - distance
     diffused = distance + diffusion * ((distance + 1.0) - 2.0 * distance + 0.0)
     assert diffused * (1.0 - surface_share(distance, depth, diffusion, 1.0)) == pytest.approx(
@@ -37,8 +37,8 @@ def test_a_linear_profile_at_a_wall_between_two_points_is_kept(distance) -> None
     HalfDisk(center=(2.0, 3.98), angle=-1.1),
     Union(center=(1.0, 0.2), parts=[Disk(diameter=1.2), Disk(center=(0.9, 0.3))]),
 ])  # fmt: skip
-def test_shares_of_faces_are_those_of_their_distances_also_over_periodic_sides(body, dtype) -> None:
-    """Face by face from the distances at the face and at its four neighbours, in the box and its eight images."""
+def test_solid_fractions_of_faces_follow_from_distances(body, dtype) -> None:
+    """Each face's fraction follows from distances at it and its four neighbours, in the box and its eight images."""
     n, h, nu = 64, 1 / 16, 0.01
     sim = tank(body, sides="periodic", dtype=dtype, viscosity=nu, cfl=0.25)
     sim.advance_steps(1)
@@ -139,7 +139,7 @@ def vars_of(body) -> dict:
     (lambda: oscillation((0, 0), 1.0, 0.0), "period = 0.0"),
     (lambda: ramp((0, 0), (1, 0), -1.0), "duration = -1.0"),
 ])  # fmt: skip
-def test_senseless_bodies_are_refused_in_a_sentence(make, sentence) -> None:
+def test_invalid_bodies_are_refused_in_one_sentence(make, sentence) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()
 
@@ -158,7 +158,7 @@ def test_a_tabulated_ellipse_moves_as_the_built_in_one() -> None:
 
 
 def test_a_free_half_disk_moves_as_the_same_shape_about_its_centre_of_mass() -> None:
-    """The reference point must not matter: the middle of the flat side or the centre of mass."""
+    """The motion does not depend on the reference point: the middle of the flat side or the centre of mass."""
     cx = -2 / (3 * np.pi)
     half = HalfDisk(center=(2.0, 2.0), motion="free", density=2.0)
     shifted = Union(
@@ -208,7 +208,7 @@ def test_a_disk_released_from_rest(density: float) -> None:
     assert acceleration.mean() == pytest.approx((density - 1) / (density + 1.18), rel=0.07), (
         added_mass
     )
-    assert np.ptp(acceleration) < 0.1 * abs(acceleration.mean())  # no shaking
+    assert np.ptp(acceleration) < 0.1 * abs(acceleration.mean())  # no oscillations
 
 
 @pytest.mark.parametrize("density", [0.1, 0.4, 3.0])
@@ -249,7 +249,7 @@ def test_mass_times_acceleration_is_the_force(density: float, kind) -> None:
     assert not shaking.any()
 
 
-def test_a_disk_lighter_than_the_fluid_rises_smoothly_for_long() -> None:
+def test_disk_lighter_than_the_fluid_rises_smoothly() -> None:
     sim = tank(
         Disk(center=(2.0, 1.0), density=0.1, motion="free"), viscosity=1 / 50, gravity=(0.0, -0.5)
     )
@@ -291,7 +291,7 @@ def test_a_sinking_disk_meets_the_floor_or_another_body(below) -> None:
     assert np.isfinite(np.hstack([state.force[0], state.velocity[0]])).all()
 
 
-def test_a_body_crosses_a_periodic_side_without_noticing() -> None:
+def test_crossing_a_periodic_side_does_not_change_a_body() -> None:
     sides = Sides("periodic", "periodic", "periodic", "periodic")
     runs = []
     for x, y in ((1.0, 1.0), (3.5, 3.625)):
@@ -310,7 +310,7 @@ def test_a_body_crosses_a_periodic_side_without_noticing() -> None:
     np.testing.assert_allclose(runs[1], runs[0], atol=1e-9)
 
 
-def test_a_restart_of_a_light_body_goes_on_to_the_bit() -> None:
+def test_restart_of_a_light_body_continues_bit_for_bit() -> None:
     first, second = (
         tank(Ellipse(center=(2, 2), density=0.2, motion="free"), gravity=(0, -1.0))
         for _ in range(2)
@@ -325,8 +325,8 @@ def test_a_restart_of_a_light_body_goes_on_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_contact_stops_a_flow_as_a_look_after_every_step_does(threads: int) -> None:
-    """The second of three stones falls on the first, the third on the ground; in the other flow nobody looks."""
+def test_contact_stops_a_flow_in_the_same_step_as_a_check_after_each_step(threads: int) -> None:
+    """The second of three stones falls on the first, the third on the ground; one flow checks this in a callback."""
 
     def stones() -> Simulation:
         bodies = [

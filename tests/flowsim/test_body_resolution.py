@@ -1,4 +1,4 @@
-"""Blockage and thickness, as ``describe()`` tells them."""
+"""Blockage and thickness, as ``describe()`` reports them."""
 
 import re
 
@@ -35,7 +35,7 @@ def flow(
     ([Ellipse(center=(2, 3), aspect=0.2, angle=np.pi / 6)], np.hypot(0.5, 0.2 * np.sqrt(0.75)) / 6),
     ([HalfDisk(center=(2, 3), angle=np.pi / 2)], 0.5 / 6),
 ])  # fmt: skip
-def test_blockage_is_the_covered_share_of_a_cross_section(bodies, share: float) -> None:
+def test_blockage_is_the_covered_fraction_of_a_cross_section(bodies, share: float) -> None:
     assert blockage(flow(*bodies))[0] == pytest.approx(share, abs=1e-4)
 
 
@@ -72,7 +72,7 @@ def test_thickness_is_the_largest_circle_inside(body, thick: float) -> None:
 WEDGE = polygon([(-0.5, 0.0), (0.5, -0.2), (0.5, 0.2)], center=(2, 3))  # 22.6 degrees at its tip
 
 
-def test_the_thin_part_of_a_wedge_and_of_an_ellipse() -> None:
+def test_thin_part_of_a_wedge_and_an_ellipse() -> None:
     """The inscribed circle of diameter t at a tip of angle a begins t (1 / sin(a / 2) - 1) / 2 from the tip."""
     half = np.arctan(0.2)
     for t in (0.05, 0.1, 0.2):
@@ -94,7 +94,7 @@ def test_the_thin_part_of_a_wedge_and_of_an_ellipse() -> None:
     (HalfDisk(), 90.0),
 ])  # fmt: skip
 def test_the_sharpest_edge(body, degrees: float) -> None:
-    """The notch of the third, which is sharper than a right angle, is no edge."""
+    """The notch of the third shape is sharper than a right angle, but does not count as an edge."""
     assert np.degrees(sharpest_edge(body)) == pytest.approx(degrees, abs=6.0)
 
 
@@ -102,7 +102,7 @@ def test_a_round_body_has_no_edge() -> None:
     assert np.degrees(sharpest_edge(Disk())) > 150
 
 
-def test_describe_tells_what_is_thin() -> None:
+def test_describe_reports_thin_parts() -> None:
     *_, thin = flow(WEDGE, h=1 / 32).describe().splitlines()
     assert re.fullmatch(
         r"body 0 is thinner than 4 cells over the last 0\.2[56] D \(8\.\d cells\) before its sharpest edge "

@@ -1,4 +1,4 @@
-"""Divergence, Q and streamfunction against flows whose own are known."""
+"""Divergence, Q and streamfunction of flows for which they are known."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def box(n: int, sides: Sides) -> Simulation:
     )
 
 
-def test_of_the_taylor_green_vortex_with_second_order():
+def test_taylor_green_vortex_at_second_order():
     """u = sin x cos y, v = -cos x sin y: psi = sin x sin y, Q = sin^2 x sin^2 y - cos^2 x cos^2 y."""
     errors = []
     for n in (32, 64):
@@ -36,7 +36,7 @@ def test_of_the_taylor_green_vortex_with_second_order():
     assert np.log2(coarse_psi / fine_psi) == pytest.approx(2.0, abs=0.05)
 
 
-def test_of_solid_body_rotation_exactly():
+def test_solid_body_rotation_is_exact():
     """u = -w y, v = w x: Q = w^2, psi = -w r^2 / 2 but for a constant; away from the walls, whose ghosts differ."""
     sim, rate = box(16, Sides.all("slip")), 1.5
     sim.set_velocity(0, -rate * sim.grid.u_faces()[1], rate * sim.grid.v_faces()[0])
@@ -48,7 +48,7 @@ def test_of_solid_body_rotation_exactly():
     np.testing.assert_allclose(away[inner], away[1, 1], atol=1e-10)
 
 
-def test_of_plane_strain_and_of_a_field_with_divergence():
+def test_plane_strain_and_a_field_with_divergence():
     """u = a x, v = -a y: Q = -a^2. And u = x, v = y: divergence 2."""
     sim = box(16, Sides.all("slip"))
     xu, yv = sim.grid.u_faces()[0], sim.grid.v_faces()[1]
@@ -59,7 +59,7 @@ def test_of_plane_strain_and_of_a_field_with_divergence():
     np.testing.assert_allclose(divergence(sim)[inner], 2.0, rtol=1e-12)
 
 
-def test_of_one_flow_of_a_batch_in_single_precision():
+def test_one_flow_of_a_batch_in_single_precision():
     sim = Simulation(Grid(32, 16, 1 / 8), viscosity=0.01, batch=2)
     sim.set_velocity(1, 2.0 * np.ones(sim.grid.padded_shape), np.zeros(sim.grid.padded_shape))
     _, y = sim.grid.centres()

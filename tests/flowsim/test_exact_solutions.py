@@ -39,7 +39,7 @@ def test_added_mass_of_a_disk(density: float) -> None:
 
 
 def test_free_disk_of_the_fluids_density_drifts_with_the_stream() -> None:
-    """Set free at the speed of the stream it disturbs nothing, and must neither lag nor shake."""
+    """Released at the speed of the stream it disturbs nothing, and must neither lag nor oscillate."""
     disk = Disk(center=(2.0, 2.0), motion="free")
     sim = Simulation(Grid(128, 64, 1 / 16), Sides(), [disk], viscosity=0.0025)
     sim.u[:], sim.v[:] = 1.0, 0.0
@@ -51,7 +51,7 @@ def test_free_disk_of_the_fluids_density_drifts_with_the_stream() -> None:
     assert sim.u[0, 2:-2, 2:-2] == pytest.approx(1.0, abs=1e-3)
 
 
-def test_added_mass_in_rotation_of_an_ellipse_is_found_from_its_torque() -> None:
+def test_rotational_added_mass_of_an_ellipse_from_its_torque() -> None:
     """Potential flow: an ellipse turning about its centre has the added inertia pi/8 (a^2 - b^2)^2."""
     from flowsim import Ellipse
 

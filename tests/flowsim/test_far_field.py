@@ -1,4 +1,4 @@
-"""What has left the box: it travels on with the stream, and the sides feel it as if it were still there."""
+"""Vorticity that has left the box moves on with the stream, and still induces velocities at the sides."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ from flowsim.kernels.far_field import (
 
 
 @pytest.mark.parametrize("side", range(4))
-def test_departed_vortices_induce_what_each_of_them_would(side: int) -> None:
-    """A starting vortex and a street leave through a side for 300 D/U; 16 blocks stand for 1,500 vortices."""
+def test_blocks_of_departed_vortices_match_individual_ones(side: int) -> None:
+    """A starting vortex and a vortex street leave through a side for 300 D/U; 16 blocks represent 1,500 vortices."""
     nx = ny = 160
     h, dt, outwards = 0.1, 0.2, np.array([(-1, 0), (1, 0), (0, -1), (0, 1)])[side]
     sides, stream = np.full(4, int(Side.FAR_FIELD)), outwards * 1.0
@@ -70,8 +70,8 @@ def test_points_and_blocks_are_centred(cells: int, spacing: int) -> None:
     assert [len(block) for block in blocks] == [len(block) for block in blocks[::-1]]
 
 
-def test_circulation_that_left_goes_downstream() -> None:
-    """A vortex alone leaves the box; 60 D later the stream is nearly there again."""
+def test_departed_circulation_moves_downstream() -> None:
+    """A single vortex leaves the box; 60 D later the stream is nearly undisturbed again."""
     sim = Simulation(Grid(96, 64, 1 / 8), Sides(), viscosity=1e-3, dtype="float64")
     (ux, uy), (vx, vy) = sim.grid.u_faces(), sim.grid.v_faces()
     r2 = [(x - 9.0) ** 2 + (y - 4.0) ** 2 for x, y in ((ux, uy), (vx, vy))]

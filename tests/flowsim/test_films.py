@@ -47,7 +47,7 @@ def test_failed_film_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_both_films_take_the_same_time(tmp_path):
+def test_mp4_and_gif_have_the_same_duration(tmp_path):
     frames = np.zeros((400, 60, 80, 3), np.uint8)
     frames[range(400), np.arange(400) // 80 * 10, np.arange(400) % 80] = 255  # a dot that moves
     mp4, gif = tmp_path / "film.mp4", tmp_path / "film.gif"
@@ -75,8 +75,8 @@ def test_gif_shrinks_until_it_fits(tmp_path):
     ("kind", "colours", "step"),
     [("mp4", 200, 10), ("gif", 45, 30), ("webp", 150, 15), ("png", 500, 4)],
 )
-def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
-    """White stays white, both ends stay dark, and between them there are no bands."""
+def test_vorticity_ramp_keeps_its_colours(tmp_path, kind, colours, step):
+    """White stays white, both ends stay dark, and there are no bands between them."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 600)[:, None], (1, 300))
     picture = np.asarray(fields.field_picture(fields.Scene(ramp, (2.0, 1.0)), 600))
     file = tmp_path / f"film.{kind}"
@@ -89,7 +89,7 @@ def test_a_ramp_of_vorticity_keeps_its_colours(tmp_path, kind, colours, step):
     assert row[296:302].min() >= 250
 
 
-def test_the_film_says_how_its_colours_are_coded(tmp_path):
+def test_film_states_its_colour_space(tmp_path):
     films.write_mp4(tmp_path / "film.mp4", [np.full((60, 80, 3), (200, 40, 30), np.uint8)] * 3)
     assert "bt709" in str(imageio.immeta(tmp_path / "film.mp4", plugin="FFMPEG")["pix_fmt"])
     np.testing.assert_allclose(
@@ -98,7 +98,7 @@ def test_the_film_says_how_its_colours_are_coded(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["film.mp4", "film.gif", "film.webp", "film.png", "film-%d.png"])
-def test_a_folder_that_takes_no_files_is_told_before_the_first_frame(name):
+def test_unwritable_folder_is_reported_before_the_first_frame(name):
     drawn = []
 
     def frames():
@@ -130,7 +130,7 @@ def _write_where(tmp_path, limit="pass", **environment):
     return json.loads(done.stdout)
 
 
-def test_a_film_that_a_limit_cuts_off_is_no_film(tmp_path):
+def test_film_above_the_file_size_limit_is_an_error(tmp_path):
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
     assert _write_where(tmp_path, limit) == [errno.EFBIG, "File too large", "film.mp4"]
 
@@ -142,8 +142,8 @@ def test_a_film_that_a_limit_cuts_off_is_no_film(tmp_path):
         ("Unknown encoder 'libx264'", errno.EIO, "ffmpeg cannot write it (Unknown encoder 'libx264')"),
     ],
 )  # fmt: skip
-def test_what_ffmpeg_says_at_its_end_is_told_in_a_line(tmp_path, words, number, said):
-    """Also when it has taken all frames, as with a disk that is full when it closes the file."""
+def test_ffmpeg_error_is_reported_in_one_line(tmp_path, words, number, said):
+    """Also if it fails after the last frame, as with a disk that is full when it closes the file."""
     failing = tmp_path / "ffmpeg"
     failing.write_text(
         f'#!/bin/sh\ncat > /dev/null\necho "a line" >&2\necho "{words}" >&2\nexit 1\n'
@@ -154,7 +154,7 @@ def test_what_ffmpeg_says_at_its_end_is_told_in_a_line(tmp_path, words, number, 
 
 
 def test_pictures_need_no_display(tmp_path):
-    """Also where matplotlib is told to open windows and cannot."""
+    """Also if matplotlib is configured for a window backend that cannot open."""
     code = (
         "import numpy as np; from pathlib import Path; from flowsim.render import fields, films;"
         "scene = fields.Scene(np.zeros((8, 4)), (2.0, 1.0)); caption = fields.Caption(0.0, title='t', action=(0.0,));"

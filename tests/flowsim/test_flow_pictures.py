@@ -13,7 +13,7 @@ def wake(**options) -> Simulation:
     return Simulation(Grid(64, 32, 1 / 8), bodies=[Disk(center=(2.01, 2.0))], **options)
 
 
-def test_a_film_changes_nothing_and_has_a_picture_for_each_interval(tmp_path):
+def test_film_has_a_frame_per_interval_and_does_not_change_the_flow(tmp_path):
     sim, other = (
         wake(viscosity=[1 / 100, 1 / 40], batch=2),
         wake(viscosity=[1 / 100, 1 / 40], batch=2),
@@ -31,7 +31,7 @@ def test_a_film_changes_nothing_and_has_a_picture_for_each_interval(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["b.mp4"]
 
 
-def test_a_picture_shows_the_bodies_and_the_fields_below_each_other(tmp_path):
+def test_picture_stacks_fields_and_shows_bodies(tmp_path):
     sim = wake()
     sim.advance(1.0)
     one = imageio.imread(picture(sim, tmp_path / "one.png", width=320))
@@ -43,7 +43,7 @@ def test_a_picture_shows_the_bodies_and_the_fields_below_each_other(tmp_path):
     assert (one < 100).all(axis=-1).any()
 
 
-def test_a_film_of_a_flow_that_diverges_ends_with_a_picture_that_says_so(tmp_path):
+def test_film_of_a_diverging_flow_ends_with_a_note(tmp_path):
     sim = wake()
     sim.set_velocity(0, 1e12 * np.ones(sim.grid.padded_shape), np.zeros(sim.grid.padded_shape))
     film(sim, tmp_path / "%02d.png", 1.0, every=0.5, width=320)
@@ -63,7 +63,7 @@ def test_a_film_of_a_flow_that_diverges_ends_with_a_picture_that_says_so(tmp_pat
         ("a.mp4", {"ranges": "q=1"}, "of what is shown"),
     ],
 )
-def test_what_cannot_be_filmed_is_refused_before_a_step(tmp_path, name, options, why):
+def test_invalid_film_options_are_refused_before_the_first_step(tmp_path, name, options, why):
     sim = wake()
     with pytest.raises(ValueError, match=why):
         film(sim, tmp_path / name, 1.0, **options)

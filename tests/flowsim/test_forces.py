@@ -78,7 +78,7 @@ def test_both_measures_of_the_force_agree_within_one_per_cent(body) -> None:
     assert abs(difference[2]) < 0.01 * scale
 
 
-def test_a_control_volume_that_would_cut_another_body_measures_nothing() -> None:
+def test_control_volume_that_cuts_another_body_gives_no_force() -> None:
     bodies = [Disk(center=(2, 2)), Ellipse(center=(2.8, 2.0), angle=1.5), Disk(center=(6, 2))]
     sim = Simulation(Grid(128, 64, 1 / 16), STREAM, bodies, viscosity=1 / 100)
     volumes = sim.measure_control_volumes()
@@ -120,13 +120,13 @@ def test_advection_conserves_momentum_to_round_off() -> None:
     sim.advance_steps(20)
     after = [field[0, 2:-2, 2:-2].sum() for field in (sim.u, sim.v)]
     assert after == pytest.approx(before, abs=1e-10)
-    assert np.abs(sim.u - 0.3).max() > 0.1  # it did flow
+    assert np.abs(sim.u - 0.3).max() > 0.1  # the fluid did move
 
 
 # --- the far field -------------------------------------------------------------------------------------------------
 
 
-def test_far_field_of_a_disk_at_once_is_its_dipole() -> None:
+def test_initial_far_field_of_a_disk_is_its_dipole() -> None:
     size, n = 4.0, 32
     sides = Sides.all("far_field")
     sim = Simulation(
@@ -142,8 +142,8 @@ def test_far_field_of_a_disk_at_once_is_its_dipole() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("cells", [64, 160])
-def test_far_field_is_what_every_corner_induces(cells: int, dtype: str) -> None:
-    """Biot and Savart's law, corner by corner; the sides have it from blocks of corners, at a point every few cells."""
+def test_far_field_matches_direct_biot_savart_sum(cells: int, dtype: str) -> None:
+    """Direct Biot-Savart sum over all corners; the sides use blocks of corners, at a point every few cells."""
     nx, ny, h = cells, cells // 2, 8 / cells
     sim = Simulation(
         Grid(nx, ny, h), Sides.all("far_field"), viscosity=1e-3, stream=(0.0, 0.0), dtype=dtype
@@ -179,7 +179,7 @@ def test_far_field_is_what_every_corner_induces(cells: int, dtype: str) -> None:
         assert found == pytest.approx(expected, abs=0.01 * np.abs(expected).max())
 
 
-def test_far_field_makes_drag_depend_little_on_the_box() -> None:
+def test_drag_with_far_field_depends_little_on_the_box() -> None:
     def drag(width: float, height: float, kind: str) -> float:
         n, left = 8, "far_field" if kind == "far_field" else "inflow"
         disk = Disk(center=(0.4 * width + 0.01, height / 2))
@@ -210,15 +210,15 @@ def drag_of_half_disk(width: float, height: float, end: float) -> np.ndarray:
     return np.array([history[parts == part, 1].mean() for part in range(int(end // 10))])
 
 
-def test_wide_wake_leaves_a_short_box_as_a_long_one() -> None:
+def test_drag_of_a_wide_wake_in_a_short_box_matches_a_long_one() -> None:
     """C_D is 1.90 to 1.93 in boxes of 40 x 24 and 24 x 12 D (docs/studies/boxes.md), and here within 5 %, steadily.
 
-    It was 1.75, and wandered, when the wake was taken to go on beyond the side with the deficit that it leaves with.
+    It was 1.75, and drifted, when the wake was assumed to continue beyond the side with its deficit at the side.
     """
     late = drag_of_half_disk(8, 4, 140.0)[10:]
     assert late == pytest.approx(1.93, rel=0.05)
 
 
 def test_vortices_that_leave_do_not_come_back() -> None:
-    """Strong vortices turned round on the outflow side, fed on themselves and shut the wake: C_D fell to 0.35."""
+    """Before, strong vortices turned back at the outflow side, grew and closed the wake: C_D fell to 0.35."""
     assert drag_of_half_disk(12, 8, 80.0)[2:].min() > 1.7

@@ -1,4 +1,4 @@
-"""Flows that a force drives, against exact solutions: a channel, Kolmogorov flow, a mean velocity that is held."""
+"""Flows driven by a body force against exact solutions: channel, Kolmogorov flow, prescribed mean velocity."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def channel(**options) -> Simulation:
     return Simulation(Grid(8, 16, 1 / 16), WALLS, **given)
 
 
-def test_a_force_drives_poiseuille_flow_in_each_flow_of_a_batch() -> None:
+def test_body_force_drives_poiseuille_flow_in_each_flow() -> None:
     sim = channel(batch=2, body_force=[(1.0, 0.0), (-0.5, 0.0)])
     sim.advance(4.0)
     _, y = sim.grid.centres()
@@ -32,7 +32,7 @@ def test_a_force_drives_poiseuille_flow_in_each_flow_of_a_batch() -> None:
     assert gradient == pytest.approx(0.7, abs=1e-3)
 
 
-def test_a_periodic_flow_gains_what_the_force_gives() -> None:
+def test_periodic_flow_accelerates_at_the_force() -> None:
     """Without walls du/dt = f, exactly."""
     sim = Simulation(Grid(16, 16, 1 / 8), Sides.all("periodic"), viscosity=0.01, dtype="float64",
                      stream=(0.1, 0.0), body_force=(0.2, -0.1))  # fmt: skip
@@ -42,7 +42,7 @@ def test_a_periodic_flow_gains_what_the_force_gives() -> None:
     )
 
 
-def test_a_mean_velocity_is_held_by_the_force_that_poiseuille_flow_takes() -> None:
+def test_mean_velocity_is_held_by_the_poiseuille_force() -> None:
     sim = channel(batch=2, viscosity=[0.1, 0.2], mean_velocity=[(1.0, None), (0.5, None)])
     sim.advance(5.0)
     for b, (nu, mean) in enumerate(((0.1, 1.0), (0.2, 0.5))):
@@ -55,8 +55,8 @@ def test_a_mean_velocity_is_held_by_the_force_that_poiseuille_flow_takes() -> No
     assert sim.body_force[1, 0] == force, "it stays where nothing is held any more"
 
 
-def test_the_mean_velocity_past_a_body_is_held_too() -> None:
-    """In steps of changing size; the force on disk and walls is what the force gives all of the box."""
+def test_mean_velocity_past_a_body_is_held() -> None:
+    """With changing time steps; the force on disk and walls equals the driving force on the whole box."""
     sim = Simulation(Grid(48, 32, 1 / 16), Sides("periodic", "periodic", "slip", "slip"), [Disk(center=(1.5, 1.0))],
                      viscosity=1 / 40, dtype="float64", mean_velocity=(0.8, None))  # fmt: skip
     sim.advance(8.0)
@@ -80,7 +80,7 @@ def test_kolmogorov_flow() -> None:
     assert np.abs(sim.to_host(sim.v[0]))[here].max() < 1e-12
 
 
-def test_both_measures_of_the_force_on_a_body_contain_the_gradient() -> None:
+def test_both_force_measures_include_the_driving_gradient() -> None:
     sim = Simulation(Grid(64, 48, 1 / 16), Sides("periodic", "periodic", "slip", "slip"), [Disk(center=(2.0, 1.4))],
                      viscosity=1 / 40, dtype="float64", body_force=(0.3, 0.1), stream=(0.5, 0.0),
                      force_field=lambda x, y: (0.1 * np.sin(np.pi * y), 0.05 * np.cos(np.pi * x / 2)))  # fmt: skip
@@ -92,7 +92,7 @@ def test_both_measures_of_the_force_on_a_body_contain_the_gradient() -> None:
         assert volumes.torque[0, 0] == pytest.approx(sim.body_state.torque[0, 0], abs=2e-4)
 
 
-def test_a_restart_goes_on_to_the_bit(tmp_path: Path) -> None:
+def test_restart_continues_bit_for_bit(tmp_path: Path) -> None:
     def made() -> Simulation:
         return Simulation(Grid(24, 16, 1 / 8), WALLS, [Disk(center=(1.5, 1.0))], viscosity=0.05, batch=2,
                           mean_velocity=[(1.0, None), (None, None)], body_force=(0.0, 0.1),
@@ -110,7 +110,7 @@ def test_a_restart_goes_on_to_the_bit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(second.body_force, first.body_force)
 
 
-def test_a_reset_begins_with_the_first_force() -> None:
+def test_reset_restores_the_initial_force() -> None:
     sim = channel(body_force=(0.3, 0.0))
     sim.advance(0.5)
     before = sim.get_state(0)
@@ -139,6 +139,6 @@ def test_bad_forces_are_refused(options: dict, words: str) -> None:
         channel(**options)
 
 
-def test_a_flow_without_a_force_says_so() -> None:
+def test_changing_the_force_of_a_flow_without_one_is_refused() -> None:
     with pytest.raises(ValueError, match=r"body_force=\(0, 0\)"):
         channel().body_force[:] = 1.0

@@ -14,7 +14,7 @@ def poiseuille(y, height=1.0):
     return 6 * y * (height - y) / height**2
 
 
-def test_poiseuille_flow_stays_as_it_is_and_has_its_pressure_gradient():
+def test_poiseuille_flow_is_steady_with_its_pressure_gradient():
     sim = Simulation(Grid(64, 16, 1 / 16), CHANNEL, viscosity=0.05, dtype="float64")
     _, y = sim.grid.u_faces()
     sim.set_velocity(0, poiseuille(y), np.zeros_like(y))
@@ -35,7 +35,7 @@ def test_a_uniform_start_develops_into_the_same_flow():
     assert sim.u[0, G, G:-G].mean() == pytest.approx(1.0, abs=1e-6)
 
 
-def test_each_flow_of_a_batch_has_its_own_profile_also_after_a_reset():
+def test_each_flow_keeps_its_own_profile_after_a_reset():
     grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
     y = (np.arange(16) + 0.5) / 16
     profiles = np.stack([1 + 0.5 * np.sin(2 * np.pi * y), 0.5 + y])
@@ -53,7 +53,7 @@ def test_each_flow_of_a_batch_has_its_own_profile_also_after_a_reset():
     assert both.max_divergence().max() < 1e-10
 
 
-def test_a_profile_in_time_and_its_restart(tmp_path):
+def test_time_dependent_profile_and_its_restart(tmp_path):
     grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
 
     def gust(s, t):
@@ -86,7 +86,7 @@ def test_a_profile_in_time_and_its_restart(tmp_path):
         ("left", np.full(16, np.nan), "not finite"),
     ],
 )
-def test_profiles_that_do_not_fit(side, profile, words):
+def test_profiles_of_the_wrong_shape_are_refused(side, profile, words):
     sim = Simulation(
         Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip"), viscosity=0.02
     )
@@ -99,7 +99,7 @@ def test_a_profile_on_a_wall_is_refused():
         Sides(bottom="no_slip", bottom_profile="parabolic")
 
 
-def test_a_perturbation_breaks_the_symmetry_and_is_off_unless_asked_for():
+def test_perturbation_breaks_the_symmetry_and_is_off_by_default():
     grid, body = Grid(64, 64, 1 / 16), Disk(center=(1.5, 2.0))
     plain = Simulation(grid, bodies=[body], viscosity=0.01, dtype="float64")
     pushed = Simulation(grid, bodies=[body], viscosity=0.01, dtype="float64", perturbation=0.5)

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a long advance: a real signal to a real process."""
+"""Ctrl-C during a long advance, sent as a real signal to a real process."""
 
 import json
 import subprocess
@@ -42,15 +42,15 @@ again = flow()
 again.advance(1e9, stop=lambda flows: flows.steps >= interrupted)
 same = all(np.array_equal(again.get_state()[name], array) for name, array in before.items())
 again.advance_steps(2)
-goes_on = np.array_equal(again.get_state()["u"], sim.get_state()["u"])
-print(json.dumps([at_signal[0], interrupted, same, goes_on]))
+continues = np.array_equal(again.get_state()["u"], sim.get_state()["u"])
+print(json.dumps([at_signal[0], interrupted, same, continues]))
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_a_long_advance_between_two_steps(threads: int) -> None:
-    """The flow is then as after as many steps that nobody interrupted, and goes on."""
+    """The flow then equals that after as many uninterrupted steps, and can continue."""
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(threads)],
         capture_output=True,
@@ -58,7 +58,7 @@ def test_ctrl_c_ends_a_long_advance_between_two_steps(threads: int) -> None:
         timeout=600,
         check=True,
     )
-    at_signal, interrupted, same, goes_on = json.loads(child.stdout)
+    at_signal, interrupted, same, continues = json.loads(child.stdout)
     assert 5 <= at_signal <= interrupted <= at_signal + STEPS_OF_A_TURN
     assert same
-    assert goes_on
+    assert continues

@@ -1,4 +1,4 @@
-"""ParaView files as VTK's own reader sees them, and restarts to the bit."""
+"""ParaView files read by VTK, and restarts that continue bit for bit."""
 
 import dataclasses
 import functools
@@ -32,7 +32,7 @@ def open_with_vtk(path) -> vtkHDFReader:
 
 
 def check_image(image, flow: Simulation, b: int) -> None:
-    """Compare an image with the flow, cell by cell at the place where VTK says that the cell is."""
+    """Compare an image with the flow, cell by cell at the position that VTK gives."""
     assert image.GetClassName() == "vtkImageData"
     assert image.GetExtent() == (0, GRID.nx, 0, GRID.ny, 0, 1)
     assert image.GetSpacing() == (GRID.h,) * 3
@@ -53,7 +53,7 @@ def check_image(image, flow: Simulation, b: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_vtk_reads_every_value_at_its_place(tmp_path, dtype):
+def test_vtk_reads_every_value_at_its_position(tmp_path, dtype):
     flow = simulation(dtype=dtype, batch=2, viscosity=[0.02, 0.05])
     flow.advance_steps(5)
     write_fields(tmp_path / "one.vtkhdf", flow, b=1)
@@ -63,7 +63,7 @@ def test_vtk_reads_every_value_at_its_place(tmp_path, dtype):
     assert [file.name for file in tmp_path.iterdir()] == ["one.vtkhdf"]
 
 
-def test_further_fields_are_written_when_they_are_asked_for(tmp_path):
+def test_additional_fields_are_written_on_request(tmp_path):
     flow, more = simulation(), choose("vorticity,q,streamfunction,speed")
     flow.advance_steps(5)
     write_fields(tmp_path / "one.vtkhdf", flow, more=more)
@@ -132,7 +132,7 @@ def test_vtk_reads_all_times_of_a_series_from_one_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_restart_goes_on_to_the_bit(tmp_path, dtype):
+def test_restart_continues_bit_for_bit(tmp_path, dtype):
     flow = simulation(dtype=dtype, batch=2, viscosity=[0.02, 0.05])
     flow.body_state.applied_torque[:] = 0.1
     flow.advance_steps(20)
@@ -150,7 +150,7 @@ def test_a_restart_goes_on_to_the_bit(tmp_path, dtype):
     assert np.array_equal(flow.vorticity(), fresh.vorticity())
 
 
-def test_a_restart_of_another_setup_is_refused_by_name(tmp_path):
+def test_restart_of_another_setup_is_refused_with_the_setting(tmp_path):
     path = tmp_path / "restart.h5"
     flow = simulation()
     write_restart(path, flow)
@@ -179,7 +179,7 @@ def shaken(time: float) -> tuple[float, float, float, float, float, float]:
     return 1.5, 2 + 0.1 * np.sin(time), 0.0, 0.0, 0.1 * np.cos(time), 0.0
 
 
-def test_bodies_of_the_same_size_and_another_kind_or_motion_are_told_apart(tmp_path):
+def test_bodies_of_equal_size_but_other_kind_or_motion_differ(tmp_path):
     path = tmp_path / "restart.h5"
     write_restart(path, simulation(bodies=[Disk(motion=shaken)]))
     read_restart(path, simulation(bodies=[Disk(motion=shaken)]))
@@ -195,7 +195,7 @@ def test_bodies_of_the_same_size_and_another_kind_or_motion_are_told_apart(tmp_p
     lambda size: [Disk(motion=added(rotation((3, 2), 1.0), ramp((0, 0), (size, 0), 1.0)))],
     lambda size: [Disk(motion=functools.partial(lambda x, t: (x, 2, 0, 0, 0, 0), size))],
 ], ids=["polygon", "union", "oscillation", "sum", "partial"])  # fmt: skip
-def test_what_a_body_is_made_with_is_told_apart(tmp_path, make):
+def test_bodies_with_other_arguments_differ(tmp_path, make):
     path = tmp_path / "restart.h5"
     write_restart(path, simulation(bodies=make(0.5)))
     read_restart(path, simulation(bodies=make(0.5)))  # the same, although other functions
@@ -215,7 +215,7 @@ def test_a_damaged_restart_is_refused(tmp_path):
             read_restart(path, simulation())
     for foreign in (b"", b"time,dt\n", whole[512:]):
         path.write_bytes(foreign)
-        with pytest.raises(ValueError, match="no restart file"):
+        with pytest.raises(ValueError, match="not a restart file"):
             read_restart(path, simulation())
 
 

@@ -38,8 +38,8 @@ def outflow(sim, b=0, low=1.25, high=2.75):
         (Disk(motion=lambda t: (2 + 0.2 * t, 2.0, t, 0.2, 0.0, 1.0)), TOP),
     ],
 )
-def test_the_flow_rate_leaves_every_box_around_the_body_exactly(body, jet):
-    """However few cells wide the slot is and wherever it lies in the grid; single precision to its round-off."""
+def test_flow_rate_leaves_every_box_around_the_body_exactly(body, jet):
+    """For slots of any width in cells and any position in the grid; in single precision to round-off."""
     for dtype, tolerance in (("float64", 1e-12), ("float32", 2e-6)):
         sim = flow(bodies=[body], jets=[jet], dtype=dtype)
         sim.set_jet_flow_rates([0.1])
@@ -49,7 +49,7 @@ def test_the_flow_rate_leaves_every_box_around_the_body_exactly(body, jet):
         assert sim.max_divergence().max() < 1e3 * tolerance
 
 
-def test_a_pair_has_no_net_flux_and_a_net_flux_leaves_through_the_outflow():
+def test_balanced_pair_has_no_net_flux_and_net_flux_leaves_at_outflow():
     sides = Sides("inflow", "outflow", "slip", "slip")
     sim = flow(sides=sides, stream=(1.0, 0.0), batch=2)
     sim.set_jet_flow_rates([[0.1, -0.1], [0.1, 0.05]], over=0.05)
@@ -63,7 +63,7 @@ def test_a_pair_has_no_net_flux_and_a_net_flux_leaves_through_the_outflow():
 
 
 @pytest.mark.parametrize("profile", ["cosine", "parabolic"])
-def test_the_profile_of_the_velocity_in_a_slot_that_is_resolved(profile):
+def test_velocity_profile_in_a_resolved_slot(profile):
     """Radial, at its peak Q pi / 2 w R or 3 Q / 2 w R, and no velocity beside it or deep inside."""
     jet, h = Jet(angle=0.4, width=0.8, profile=profile), 1 / 256
     places, kinds = tabulate_jets([jet], [Disk()], h)
@@ -84,7 +84,7 @@ def test_the_profile_of_the_velocity_in_a_slot_that_is_resolved(profile):
     assert jet_height(frame, 0.0, 0.6) == pytest.approx(0.1)
 
 
-def test_the_source_is_all_of_the_flow_rate_and_lies_under_the_surface():
+def test_source_sums_to_the_flow_rate_and_lies_under_the_surface():
     h = 1 / 16
     for jet, body in ((TOP, Disk()), (Jet(point=(0.45, 0.5), width=0.1), SQUARE)):
         places, kinds = tabulate_jets([jet], [body], h)
@@ -97,8 +97,8 @@ def test_the_source_is_all_of_the_flow_rate_and_lies_under_the_surface():
             assert abs(source) < 1e-12 or -4 * h < height < 0
 
 
-def test_both_measures_of_the_force_contain_the_momentum_of_the_jets():
-    """Steady, ramped, on a spinning body; the torque, too."""
+def test_both_force_measures_include_the_jet_momentum():
+    """For steady and ramped jets on a spinning body; also the torque."""
     sim = flow(
         24, jets=[TOP, Jet(angle=0.5, width=np.radians(20))], bodies=[Disk(center=(2.0, 2.0))]
     )
@@ -114,8 +114,8 @@ def test_both_measures_of_the_force_contain_the_momentum_of_the_jets():
         sim.advance(0.15)
 
 
-def test_the_momentum_that_jets_give_to_a_periodic_box_is_the_impulse_on_the_body():
-    """But for that of the jets under the surface; nothing else can take it, so to round-off."""
+def test_momentum_of_box_and_body_equals_that_of_the_jets():
+    """Momentum of the fluid plus the impulse on the body is that of the jets under the surface, to round-off."""
     jets = [TOP, Jet(angle=np.pi, width=0.4, profile="parabolic")]
     sim = flow(sides=Sides.all("periodic"), jets=jets)
     for rate in (0.1, 0.02):
@@ -129,7 +129,7 @@ def test_the_momentum_that_jets_give_to_a_periodic_box_is_the_impulse_on_the_bod
         assert np.abs(sim.body_state.impulse[0, 0, :2]).min() > 1e-3
 
 
-def test_a_ramp_is_linear_lands_on_its_target_and_each_flow_has_its_own():
+def test_ramps_are_linear_end_at_their_targets_and_differ_per_flow():
     sim = flow(8, batch=3, bodies=[Disk(center=(2.0, 2.0))])
     sim.set_jet_flow_rates([[0.1, -0.1], [-0.05, 0.05], [0.0, 0.0]], over=0.5)
     sim.advance(0.25)
@@ -144,7 +144,7 @@ def test_a_ramp_is_linear_lands_on_its_target_and_each_flow_has_its_own():
     assert not sim.target_jet_flow_rates[0].any()
 
 
-def test_flows_of_a_batch_single_flows_and_single_steps_are_the_same_to_the_bit():
+def test_batch_single_flows_and_single_steps_agree_bit_for_bit():
     rates = [[0.1, -0.1], [-0.07, 0.03]]
     both = flow(8, dtype="float32", batch=2, bodies=[Disk(center=(2.0, 2.0))], threads=2)
     both.set_jet_flow_rates(rates, over=0.1)
@@ -160,7 +160,7 @@ def test_flows_of_a_batch_single_flows_and_single_steps_are_the_same_to_the_bit(
             )
 
 
-def test_a_restart_in_the_middle_of_a_ramp(tmp_path):
+def test_restart_in_the_middle_of_a_ramp(tmp_path):
     sim = flow(8, bodies=[SQUARE], jets=[Jet(point=(0.3, 0.5), width=0.2)])
     sim.set_jet_flow_rates([0.1], over=0.4)
     sim.advance(0.2)
@@ -176,7 +176,7 @@ def test_a_restart_in_the_middle_of_a_ramp(tmp_path):
         read_restart(tmp_path / "r.h5", other)
 
 
-def test_jets_that_blow_nothing_change_nothing():
+def test_jets_with_zero_flow_rate_change_nothing():
     sims = [flow(8, jets=jets, stream=(1.0, 0.0)) for jets in ((), (TOP, BOTTOM))]
     for sim in sims:
         sim.advance(0.5)
@@ -201,7 +201,7 @@ def test_jets_that_blow_nothing_change_nothing():
         ),
     ],
 )
-def test_bodies_that_cannot_have_a_jet(jet, body, words):
+def test_bodies_that_cannot_have_a_jet_are_refused(jet, body, words):
     with pytest.raises(ValueError, match=words):
         flow(bodies=[body], jets=[jet])
 
@@ -217,12 +217,12 @@ def test_bodies_that_cannot_have_a_jet(jet, body, words):
         ({"width": 0.1, "angle": 0.0, "profile": "flat"}, "cosine or parabolic"),
     ],
 )
-def test_jets_that_are_none(given, words):
+def test_invalid_jets_are_refused(given, words):
     with pytest.raises(ValueError, match=words):
         Jet(**given)
 
 
-def test_flow_rates_that_cannot_be():
+def test_invalid_flow_rates_are_refused():
     sim = flow(8, sides=Sides.all("slip"), bodies=[Disk(center=(2.0, 2.0))])
     with pytest.raises(ValueError, match="nothing can leave"):
         sim.set_jet_flow_rates([0.1, 0.0])

@@ -1,6 +1,6 @@
-"""A body whose place is not finite is nowhere: it covers nothing, and touches nothing outside of its arrays.
+"""A body whose position is not finite covers nothing, and nothing outside of its arrays is accessed.
 
-The same functions run on both backends; ``tests/cuda/test_lost_windows.py`` has them in kernels.
+The same functions run on both backends; ``tests/cuda/test_lost_windows.py`` tests them in kernels.
 """
 
 import math
@@ -18,20 +18,20 @@ LOST = [math.nan, math.inf, -math.inf, 1e30, -1e30]
 
 @pytest.mark.parametrize("side", [Side.PERIODIC, Side.NO_SLIP])
 @pytest.mark.parametrize("x", LOST)
-def test_the_window_of_a_lost_body_is_empty(x: float, side: Side) -> None:
+def test_window_of_a_body_with_nonfinite_position_is_empty(x: float, side: Side) -> None:
     low, high = face_range(within(x, 4.0, int(side)), 0.6, 0.25, 16, int(side))
     assert low == high
     assert -16 <= low <= 16
     assert not math.isfinite(image(math.nan, 1.0, 4.0, int(side)))
 
 
-def test_an_angle_that_is_not_finite_makes_it_empty_too() -> None:
+def test_window_of_a_body_with_nonfinite_angle_is_empty() -> None:
     assert face_range(1.0, math.nan, 0.25, 16, int(Side.PERIODIC)) == (0, 0)
 
 
 @pytest.mark.parametrize("side", [Side.PERIODIC, Side.NO_SLIP])
 @pytest.mark.parametrize("reach", [0.3, 0.6, 1.7, 2.5, 9.0])
-def test_other_windows_are_what_they_were(side: Side, reach: float) -> None:
+def test_other_windows_are_unchanged(side: Side, reach: float) -> None:
     n, h = 16, 0.25
     for x in np.linspace(-0.5, 4.5, 101) if side != Side.PERIODIC else np.linspace(0.0, 4.0, 101):
         i0, i1 = math.floor((x - reach) / h), math.ceil((x + reach) / h) + 1
@@ -52,13 +52,13 @@ BODIES = {
 
 
 def lose(sim: Simulation, value: float) -> None:
-    """Bring the first body of simulation 0 to where no number is."""
+    """Make the position of the first body of simulation 0 not finite."""
     sim.body_state.position[0, 0], sim.body_state.angle[0, 0] = value, math.nan
 
 
 @pytest.mark.parametrize("value", LOST[:4])
 @pytest.mark.parametrize("body", BODIES)
-def test_a_lost_body_covers_nothing_and_leaves_the_others_alone(body: str, value: float) -> None:
+def test_nonfinite_body_covers_nothing_and_does_not_affect_others(body: str, value: float) -> None:
     bodies = [BODIES[body](), Disk(center=(2.2, 2.1), motion="free")]
     sim = Simulation(Grid(16, 16, 0.25), Sides.all("periodic"), bodies, viscosity=0.02, batch=2,
                      dtype="float64", sensors=[(0, (0.6, 0.1))])  # fmt: skip

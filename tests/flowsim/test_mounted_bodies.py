@@ -1,4 +1,4 @@
-"""Bodies with held degrees of freedom, springs and dampers: exact solutions, bits, stability, refusals."""
+"""Bodies with held degrees of freedom, springs and dampers: exact solutions, restarts, stability, invalid input."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def stokes_oscillator(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("density", "damping"), [(0.5, 0.0), (2.0, 0.0), (2.0, 1.0), (10.0, 2.0)])
-def test_a_sprung_disk_in_still_fluid_swings_as_the_exact_solution(
+def test_sprung_disk_in_still_fluid_follows_the_exact_solution(
     density: float, damping: float
 ) -> None:
     """Its added mass and its boundary layer set period and decay; it moves a fiftieth of its diameter."""
@@ -95,7 +95,7 @@ def test_a_heavy_body_with_a_damper_alone_slows_exponentially() -> None:
 
 
 def test_a_heavy_plate_held_at_its_pivot_is_a_pendulum() -> None:
-    """Of the period 2 pi sqrt(I / (M g a)) about the reference point, which stays to the bit, at large angles, too."""
+    """Its period about the fixed reference point is 2 pi sqrt(I / (M g a)); also at large angles."""
     heavy = 1e5
     plate = polygon(
         [(0.0, -0.15), (1.2, -0.15), (1.2, 0.15), (0.0, 0.15)],
@@ -120,7 +120,7 @@ def test_a_heavy_plate_held_at_its_pivot_is_a_pendulum() -> None:
 
 
 @pytest.mark.parametrize("density", [0.3, 1.0, 3.0])
-def test_what_is_held_stays_to_the_bit_and_what_is_free_moves(density: float) -> None:
+def test_held_degrees_of_freedom_stay_fixed_and_free_ones_move(density: float) -> None:
     for held in (("x",), ("y",), ("angle",), ("x", "angle"), ("x", "y"), ("y", "angle")):
         half = HalfDisk(center=(1.6, 2.07), angle=0.4, density=density, motion="free", held=held)
         sim = still(half, stream=(1.0, 0.0), sides=Sides())
@@ -135,8 +135,8 @@ def test_what_is_held_stays_to_the_bit_and_what_is_free_moves(density: float) ->
             assert bool(speed[name] == 0.0) is (name in held), (name, held)
 
 
-def test_force_and_torque_of_a_held_body_are_those_of_a_fixed_one() -> None:
-    """One that may only rise and has a stiff spring there; also when it is lighter than the fluid."""
+def test_held_body_has_the_force_and_torque_of_a_fixed_one() -> None:
+    """For a body that can only move vertically, on a stiff spring; also if it is lighter than the fluid."""
     place = {"center": (1.6, 2.07), "angle": 0.4}
     fixed = still(HalfDisk(**place), stream=(1.0, 0.0), sides=Sides())
     fixed.advance(0.5)
@@ -155,8 +155,8 @@ def test_force_and_torque_of_a_held_body_are_those_of_a_fixed_one() -> None:
             np.testing.assert_allclose(mine, other, atol=0.02, err_msg=f"{name}, {density}")
 
 
-def test_light_bodies_on_soft_and_stiff_springs_come_to_rest() -> None:
-    """A tenth of the fluid's density, released off the place of rest in still fluid."""
+def test_light_bodies_on_springs_come_to_rest() -> None:
+    """A tenth of the fluid's density, released away from the rest position in still fluid."""
     for stiffness in (0.5, 50.0, 5000.0):
         spring = Spring(stiffness=stiffness, rest=1.9)
         body = Disk(center=(2.0, 2.0), density=0.1, motion="free", springs={"y": spring})
@@ -169,7 +169,7 @@ def test_light_bodies_on_soft_and_stiff_springs_come_to_rest() -> None:
         assert farthest <= 0.1, stiffness
 
 
-def test_each_flow_of_a_batch_has_its_own_springs_and_a_restart_keeps_them() -> None:
+def test_each_flow_has_its_own_springs_and_restart_keeps_them() -> None:
     body = Disk(
         center=(1.5, 2.03), density=2.0, motion="free", held=("x", "angle"), springs={"y": Spring()}
     )
@@ -196,7 +196,7 @@ def test_each_flow_of_a_batch_has_its_own_springs_and_a_restart_keeps_them() -> 
     np.testing.assert_array_equal(other.body_state.position[0], sim.body_state.position[2])
 
 
-def test_the_spring_rests_where_the_body_starts_or_as_written() -> None:
+def test_spring_rest_position_is_the_start_or_as_given() -> None:
     springs = {"y": Spring(stiffness=1.0), "angle": Spring(stiffness=1.0, rest=0.5)}
     sim = still(Ellipse(center=(2.0, 1.8), angle=0.2, motion="free", springs=springs))
     np.testing.assert_array_equal(sim.spring_rest[0, 0], [2.0, 1.8, 0.5])
@@ -216,12 +216,12 @@ def test_the_spring_rests_where_the_body_starts_or_as_written() -> None:
         ({"motion": "fixed", "springs": {"x": Spring()}}, 'give it motion="free"'),
     ],
 )
-def test_a_mount_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_mount_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Disk(**({"motion": "free"} | options))
 
 
-def test_springs_are_refused_where_they_would_do_nothing() -> None:
+def test_springs_without_effect_are_refused() -> None:
     for options in ({"stiffness": -1.0}, {"damping": np.nan}, {"rest": np.inf}):
         with pytest.raises(ValueError, match=next(iter(options))):
             Spring(**options)

@@ -1,4 +1,4 @@
-"""What `Simulation` refuses, says and derives again instead of taking it without a word."""
+"""Input that `Simulation` refuses, reports or recomputes instead of accepting it silently."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def make(bodies=(), sides=None, **options):
         ),
     ],
 )
-def test_refused(bodies, options, words):
+def test_invalid_simulations_are_refused(bodies, options, words):
     with pytest.raises(ValueError, match=words):
         make(bodies, **options)
 
@@ -83,7 +83,7 @@ def test_refused(bodies, options, words):
         (lambda: Disk(density="1"), "the density of a body must be positive"),
     ],
 )
-def test_parts_are_refused(make_it, words):
+def test_invalid_parts_are_refused(make_it, words):
     with pytest.raises(ValueError, match=words):
         make_it()
 
@@ -122,13 +122,13 @@ FACES = np.ones(GRID.padded_shape)
         ),
     ],
 )
-def test_wrong_numbers_between_steps_are_refused(do, words):
+def test_invalid_arguments_between_steps_are_refused(do, words):
     with pytest.raises(ValueError, match=words):
         do()
 
 
 @pytest.mark.parametrize("name", ["viscosity", "diffusivity", "buoyancy"])
-def test_properties_that_were_written_wrongly_are_refused(name):
+def test_properties_set_to_nan_are_refused(name):
     sim = heated()
     getattr(sim, name)[:] = np.nan
     with pytest.raises(ValueError, match=name):
@@ -136,7 +136,7 @@ def test_properties_that_were_written_wrongly_are_refused(name):
 
 
 @pytest.mark.parametrize("name", ["applied_force", "velocity", "spring_stiffness"])
-def test_a_body_moved_by_nan_makes_its_flow_diverge_and_no_other(name):
+def test_nan_in_a_body_makes_only_its_flow_diverge(name):
     body = Disk(center=(2.0, 2.0), motion="free", springs={"y": Spring(stiffness=1.0)})
     sim = make([body], batch=2)
     holder = sim if name == "spring_stiffness" else sim.body_state
@@ -147,7 +147,7 @@ def test_a_body_moved_by_nan_makes_its_flow_diverge_and_no_other(name):
     assert np.isfinite(sim.body_state.force[1]).all()
 
 
-def test_a_motion_that_ends_in_nothing_is_refused_when_it_does():
+def test_motion_that_becomes_nan_is_refused_at_that_time():
     def still_then_nan(t):
         return 2.0, 2.0, 0.0, 0.0, 0.0, 0.0 if t < 3.0 else np.nan
 
@@ -165,12 +165,12 @@ def test_light_free_bodies_that_overlap_are_refused():
     make([heavy, apart], sides=Sides.all("no_slip"), stream=(0.0, 0.0))
 
 
-def test_motions_of_the_library_and_with_a_kink_are_taken():
+def test_built_in_motions_and_motions_with_a_kink_are_accepted():
     make([Disk(motion=oscillation((2.0, 2.0), 0.2, 2.0, pitch=0.3))])
     make([Disk(motion=ramp((2.0, 2.0), (0.2, 0.0), 0.57, smooth=False))])
 
 
-def test_describe_knows_the_viscous_limit_and_warns_of_a_leak():
+def test_describe_reports_the_viscous_limit_and_leaks():
     body = Disk(center=(2.0, 2.0))
     slow = Simulation(GRID, CHANNEL, [body], viscosity=100.0)
     (dt,) = (float(word) for word in slow.describe().split("dt <= ")[1].split(" ")[:1])
@@ -182,14 +182,14 @@ def test_describe_knows_the_viscous_limit_and_warns_of_a_leak():
     assert "body 0 is driven: it starts at (2, 2)" in driven.describe()
 
 
-def test_a_body_that_left_the_box_blocks_nothing():
+def test_body_outside_the_box_has_no_blockage():
     sim = make([Disk(center=(2.0, 2.0))])
     assert blockage(sim)[0] == pytest.approx(0.25, rel=0.01)
     sim.body_state.position[0, 0] = 9.0, 2.0
     assert blockage(sim)[0] == 0.0
 
 
-def test_after_set_velocity_step_and_history_are_those_of_the_new_flow():
+def test_set_velocity_resets_time_step_and_history():
     n = 32
     sim = Simulation(
         Grid(n, n, 1 / n), Sides.all("periodic"), viscosity=0.1, stream=(0.0, 0.0), dtype="float64"

@@ -1,4 +1,4 @@
-"""Open sides: what leaves is not disturbed, what enters brings no energy, and a wake between them sheds forever."""
+"""Open sides: outflow is not disturbed, inflow adds no energy, and a wake between them keeps shedding."""
 
 import itertools
 
@@ -57,7 +57,7 @@ def energy(sim: Simulation) -> float:
 def test_vortices_at_open_sides_lose_energy(
     places: list[tuple[float, float, float]], stream: tuple[float, float]
 ) -> None:
-    """The sides let energy out, and none in; advection and projection add none but in the round-off of a step."""
+    """Energy only leaves through the sides; advection and projection add none except for round-off."""
     sim = with_vortices(Sides.all("open"), places, viscosity=1e-3, stream=stream)
     seen = [energy(sim)]
     for _ in range(30):
@@ -69,7 +69,7 @@ def test_vortices_at_open_sides_lose_energy(
     assert np.hypot(*np.moveaxis(sim.velocity_at_centres()[0] - stream, -1, 0)).max() < 1.5
 
 
-def test_a_vortex_leaves_as_if_the_box_went_on() -> None:
+def test_vortex_leaves_as_in_a_longer_box() -> None:
     """The flow in the box is nearly that in a box of twice the length while a vortex crosses the open side."""
     places = [(3.5, 3.0, 1.0)]
     short = with_vortices(Sides("inflow", "open", "slip", "slip"), places, viscosity=1e-3)
@@ -80,11 +80,13 @@ def test_a_vortex_leaves_as_if_the_box_went_on() -> None:
         inside = slice(0, 40)  # 1 D before the side
         difference = short.velocity_at_centres()[0, inside] - long.velocity_at_centres()[0, inside]
         assert np.abs(difference).max() < 0.03
-    assert np.abs(short.vorticity()[0, 24:]).max() < 0.2, "it is gone; it had 3.5"
+    assert np.abs(short.vorticity()[0, 24:]).max() < 0.2, (
+        "the vortex has left; its vorticity was 3.5"
+    )
 
 
-def test_where_flow_leaves_nothing_is_added() -> None:
-    """The half cell's balance of momentum is plain, and the tangential velocity goes on, wherever fluid leaves.
+def test_outflow_has_no_added_stress() -> None:
+    """Where fluid leaves, the half cell's momentum balance has no extra term and the tangential velocity is continued.
 
     Where it enters, the stress of Braack and Mucha (2014), (u.n)^- (u - U) / 2, acts on the side.
     """
@@ -114,8 +116,8 @@ def test_a_stream_passes_open_sides_unchanged(stream: tuple[float, float]) -> No
 
 
 @pytest.mark.parametrize("speed", [1.0, -1.0])
-def test_a_stream_that_fell_behind_catches_up(speed: float) -> None:
-    """Through two open sides the flow comes to the speed of the stream outside; nothing else tells it.
+def test_slow_stream_recovers_the_outer_speed(speed: float) -> None:
+    """Through two open sides the flow approaches the speed of the stream outside.
 
     Behind the side where it enters the stress makes the pressure u (U - u) / 2, so L du/dt = u (U - u) / 2.
     """
@@ -149,7 +151,7 @@ def shed(sides: Sides, center: tuple[float, float], end: float, cells: int) -> n
 def test_a_cylinder_sheds_steadily_between_open_sides(
     center: tuple[float, float], drag: tuple[float, float]
 ) -> None:
-    """Re 100, 200 D/U: with zero gradients the stream swayed, and C_D went from 1.22 to 0.80 and 1.64."""
+    """Re 100, 200 D/U: with zero-gradient sides the stream oscillated, and C_D went from 1.22 to 0.80 and 1.64."""
     history = shed(Sides(bottom="open", top="open"), center, 200.0, 8)
     values = [
         shedding_values(history[(history[:, 0] > begin) & (history[:, 0] <= until)], 0.0)
@@ -171,6 +173,6 @@ def test_a_disk_in_the_default_box_has_the_drag_of_an_unbounded_flow() -> None:
         assert shedding_values(part, 0.0)[0] == pytest.approx(1.345, rel=0.06)
 
 
-def test_only_one_of_bottom_and_top_cannot_be_open() -> None:
+def test_bottom_and_top_must_both_be_open_or_neither() -> None:
     with pytest.raises(ValueError, match="bottom and top must both be open, or neither"):
         Sides(bottom="slip", top="open")

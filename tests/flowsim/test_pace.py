@@ -1,10 +1,10 @@
-"""How many threads take a single flow through how many steps, by times that a test makes up."""
+"""The choice of threads and steps per turn for a single flow, with made-up timings."""
 
 from flowsim.backend.cpu.program import TURN, Pace
 
 
 def play(pace: Pace, seconds: dict[int, float], turns: int) -> list[tuple[int, float]]:
-    """Take turns in which a step takes so long by the number of threads; return threads and time of each."""
+    """Take turns with the given time of a step by number of threads; return threads and time of each."""
     taken = []
     for _ in range(turns):
         threads, steps = pace.next_turn()
@@ -17,7 +17,7 @@ def share_of(threads: int, taken: list[tuple[int, float]]) -> float:
     return sum(time for n, time in taken if n == threads) / sum(time for _, time in taken)
 
 
-def test_turns_are_short_enough_to_answer_ctrl_c_and_few_are_trials() -> None:
+def test_turns_are_short_and_few_are_trials() -> None:
     for step in (1e-4, 6e-3, 0.03):
         taken = play(Pace(4), {4: step, 1: 2 * step}, 1000)
         assert max(time for _, time in taken) <= max(TURN, 2 * step) + 1e-9
@@ -30,8 +30,8 @@ def test_a_step_longer_than_a_turn_is_a_turn() -> None:
     assert share_of(1, taken) < 0.05
 
 
-def test_one_thread_goes_on_alone_while_that_is_faster() -> None:
-    """As beside a process that never rests, and only until that ends."""
+def test_one_thread_continues_alone_while_that_is_faster() -> None:
+    """As with another busy process, and only until that ends."""
     pace = Pace(2)
     assert share_of(2, play(pace, {2: 2e-3, 1: 1e-3}, 1000)) < 0.1
     play(pace, {2: 0.5e-3, 1: 1e-3}, 20)

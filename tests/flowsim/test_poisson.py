@@ -86,7 +86,7 @@ def modes_of(d: np.ndarray, periodic: bool, held: bool = False) -> tuple[np.ndar
     """Return the modes of a (1, nx, ny) array and what becomes of them on the way back."""
     nx, ny = d.shape[1:]
     tables = TransformTables.build(ny, periodic, held, d.dtype)
-    buffer = np.full(buffer_size(ny), np.nan, d.dtype)  # whatever was left there must not matter
+    buffer = np.full(buffer_size(ny), np.nan, d.dtype)  # values left there must have no effect
     modes = np.zeros((1, nx, ny + 32), d.dtype)
     one = np.ones(1, np.bool_)
     change(one, d, modes, nx, buffer, tables, False)
@@ -127,10 +127,10 @@ def test_transform_is_the_fourier_transform_of_a_periodic_side(
 
 @pytest.mark.parametrize(("periodic", "held"), SIDES)
 @pytest.mark.parametrize(("nx", "ny"), [(128, 64), (70, 30)])
-def test_solution_does_not_depend_on_blocks_or_company(
+def test_solution_does_not_depend_on_blocks_or_batch(
     periodic: Periodic, held: Held, nx: int, ny: int
 ) -> None:
-    """To the bit, however the rows are shared among the workers and whoever else is in the batch."""
+    """Bit for bit, for any distribution of rows over the workers and any other flows in the batch."""
     d = sources(5, nx, ny, "float32")
     alone = d[3:4].copy()
     solver(nx, ny, periodic, held, "float32").solve(np.ones(1, np.bool_), alone)

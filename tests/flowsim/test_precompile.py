@@ -1,4 +1,4 @@
-"""Sweeps are compiled once, on all cores, ahead of their calls; one thread needs no pool of threads."""
+"""Sweeps are compiled once, on all cores, before their first call; one thread needs no thread pool."""
 
 import functools
 import os
@@ -82,7 +82,7 @@ def outcome(process):
     return out, err
 
 
-def test_processes_that_start_cold_together_compile_each_function_once(tmp_path):
+def test_processes_started_together_compile_each_function_once(tmp_path):
     (tmp_path / "compiled_here.py").write_text(MODULE)
     notes = tmp_path / "notes"
     places = {
@@ -99,7 +99,7 @@ def test_processes_that_start_cold_together_compile_each_function_once(tmp_path)
     assert "".join(errors).count("compiling the solver, once on this machine: 3 functions") == 1
     who = {tuple(line.split()) for line in notes.read_text().splitlines()}
     assert sorted(name for name, _ in who) == ["one", "three", "two"]
-    # a process that had compiled would simulate with other copies of the row loops than all later ones
+    # a process that compiled itself would use other copies of the row loops than all later ones
     assert not {str(process.pid) for process in together} & {pid for _, pid in who}
     before = notes.read_text()
     out, err = outcome(run(SCRIPT, **places))
@@ -107,7 +107,7 @@ def test_processes_that_start_cold_together_compile_each_function_once(tmp_path)
     assert notes.read_text() == before
 
 
-def test_a_process_that_never_answers_is_killed_and_the_first_call_compiles(tmp_path):
+def test_hanging_compile_process_is_killed_and_first_call_compiles(tmp_path):
     (tmp_path / "compiled_here.py").write_text(MODULE)
     places = {
         "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
@@ -132,14 +132,14 @@ print(simulation.u.tobytes().hex())
 
 
 @pytest.mark.slow
-def test_the_process_for_which_the_solver_was_compiled_computes_what_later_ones_do(tmp_path):
+def test_compiling_process_computes_the_same_as_later_ones(tmp_path):
     places = {"NUMBA_CACHE_DIR": str(tmp_path)}
     cold, err = outcome(run(FREE_DISK, **places))
     assert "compiled the solver in" in err
     assert outcome(run(FREE_DISK, **places)) == (cold, "")
 
 
-def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
+def test_solver_runs_without_a_writable_cache(tmp_path):
     (tmp_path / "compiled_here.py").write_text(MODULE)
     places = {
         "NUMBA_CACHE_DIR": "/proc/nowhere",
@@ -148,10 +148,10 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
     }
     out, _ = outcome(run(SCRIPT, **places, TMPDIR=str(tmp_path)))
     assert out.strip() == "[np.float64(1.0), np.float64(2.0), np.float64(3.0)]"
-    assert not list(tmp_path.glob("flowsim-*"))  # what took its place went with the process
+    assert not list(tmp_path.glob("flowsim-*"))  # the temporary cache was removed with the process
 
 
-def test_what_is_kept_and_damaged_is_compiled_again(tmp_path):
+def test_damaged_cache_entry_is_compiled_again(tmp_path):
     (tmp_path / "compiled_here.py").write_text(MODULE)
     notes = tmp_path / "notes"
     places = {
@@ -193,17 +193,17 @@ for bodies in ([], [carangiform(center=(2.0, 1.0))]):
 """
 
 
-def test_a_process_that_compiles_nothing_runs_what_is_kept():
+def test_process_runs_cached_functions():
     outcome(run(EVERY_KIND))
 
 
-def test_one_thread_starts_no_others():
+def test_one_thread_starts_no_thread_pool():
     out, _ = outcome(run(FLOWS + "flows(1); print(threading.active_count())"))
     assert out.strip() == "1"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fork_of_a_process_that_used_threads_computes_the_same_with_threads_of_its_own():
+def test_forked_process_computes_the_same_with_its_own_threads():
     code = """
 expected = flows(3)
 child = os.fork()
@@ -215,8 +215,8 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("name", ["flux_between_rows", "flux_along_row", "_advance_row"])
-def test_the_row_loops_of_the_prediction_are_vectors(name):
-    """Compiled as a part of the sweep, one of them went number by number, and the prediction took twice as long."""
+def test_row_loops_of_the_prediction_are_vectorized(name):
+    """When compiled as a part of the sweep, one of them was not vectorized, and the prediction took twice as long."""
     functions = re.split("^define ", predicted(), flags=re.MULTILINE)
     bodies = [function for function in functions if name in function.partition("\n")[0]]
     assert bodies, "it is not compiled by itself"
@@ -225,7 +225,7 @@ def test_the_row_loops_of_the_prediction_are_vectors(name):
 
 @functools.cache
 def predicted() -> str:
-    """Return what LLVM makes of the prediction; what comes from the cache does not tell."""
+    """Return the LLVM code of the prediction, compiled without the cache, which does not keep it."""
     u, p = np.zeros((1, 20, 36), np.float32), np.zeros((1, 16, 32), np.float32)
     under_bodies = np.zeros((2, 1, 0, 0), np.float32)
     fields = Fields(u, u, u, u, u, u, p, p, under_bodies, under_bodies)

@@ -1,4 +1,4 @@
-"""What pictures show, beside exact values."""
+"""Quantities shown in pictures, against exact values."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_zero_is_white_and_values_beyond_the_range_saturate(name):
     assert table[-1].sum() < 300
 
 
-def test_words_for_quantities():
+def test_fields_and_ranges_are_parsed():
     assert [(q.name, q.limit) for q in choose("speed,vorticity", "speed=1.5")] == [
         ("speed", 1.5),
         ("vorticity", 8.0),
@@ -71,6 +71,6 @@ def test_words_for_quantities():
         ("speed", "two", "such as speed=4"),
     ],
 )
-def test_words_that_make_no_sense(names, ranges, words):
+def test_invalid_fields_and_ranges_are_refused(names, ranges, words):
     with pytest.raises(ValueError, match=words):
         choose(names, ranges)

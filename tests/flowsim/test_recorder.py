@@ -1,4 +1,4 @@
-"""Recorders and statistics of fields against what the simulation itself tells step by step, and brute force."""
+"""Recorders and field statistics against the simulation's own values step by step, and brute force."""
 
 import builtins
 from itertools import pairwise
@@ -32,7 +32,7 @@ def wake(**options) -> Simulation:
 
 
 def step_by_step(sim: Simulation, duration: float) -> list[dict[str, np.ndarray]]:
-    """Advance, and look at both flows after every step; NaN where one has not taken it."""
+    """Advance, and record both flows after every step; NaN if one has not taken it."""
     seen = []
 
     def watch(sim: Simulation) -> np.ndarray:
@@ -58,7 +58,7 @@ def step_by_step(sim: Simulation, duration: float) -> list[dict[str, np.ndarray]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_recorder_sees_every_step_and_changes_none(dtype):
+def test_recorder_sees_every_step_and_does_not_change_the_flow(dtype):
     sim, other = wake(dtype=dtype), wake(dtype=dtype)
     seen = step_by_step(other, 1.5)
     recorder = Recorder(sim, probes=PROBES)
@@ -76,10 +76,10 @@ def test_a_recorder_sees_every_step_and_changes_none(dtype):
             np.testing.assert_allclose(
                 getattr(recorder, name)[b, :steps], expected, rtol=1e-6, atol=1e-6, err_msg=name
             )
-    assert np.ptp(sim.steps) > 0  # the flows of the batch have steps of their own
+    assert np.ptp(sim.steps) > 0  # each flow of the batch has its own steps
 
 
-def test_rows_at_an_interval_are_of_the_first_step_at_or_after_it_and_means_are_exact():
+def test_interval_rows_are_first_step_at_or_after_and_means_exact():
     sim = wake()
     every, rare, third = Recorder(sim), Recorder(sim, every=0.25), Recorder(sim, steps=3)
     sim.advance(2.0)
@@ -103,8 +103,8 @@ def test_rows_at_an_interval_are_of_the_first_step_at_or_after_it_and_means_are_
 
 
 @pytest.mark.parametrize("way", ["advance", "advance_steps", "step", "driven", "threads"])
-def test_rows_are_the_same_on_every_way_to_advance(way, monkeypatch):
-    """Also where the rows do not fit and the flows have to wait for the host."""
+def test_rows_do_not_depend_on_how_the_flow_is_advanced(way, monkeypatch):
+    """Also if the rows do not fit and the flows have to wait for the host."""
     monkeypatch.setattr("flowsim.measure.recorder.ROOM", 7)
     options = {"threads": 2} if way == "threads" else {}
     if way == "driven":
@@ -128,7 +128,7 @@ def test_rows_are_the_same_on_every_way_to_advance(way, monkeypatch):
     assert (statistics.samples == np.floor(sim.time / 0.1 + 1e-9)).all()
 
 
-def test_statistics_are_those_of_the_fields_at_their_times():
+def test_statistics_match_the_sampled_fields():
     sim, other = wake(dtype="float64"), wake(dtype="float64")
     statistics = FieldStatistics(sim, every=0.3, start=0.5)
     sim.advance(2.0)
@@ -166,7 +166,7 @@ def test_statistics_are_those_of_the_fields_at_their_times():
         np.testing.assert_allclose(statistics.rms_pressure[b], rms[..., 2], atol=1e-10)
 
 
-def test_a_flow_that_is_reset_is_recorded_from_its_beginning():
+def test_reset_flow_is_recorded_from_its_start():
     sim = wake()
     recorder = Recorder(sim, every=0.2)
     sim.advance(0.5)
@@ -178,7 +178,7 @@ def test_a_flow_that_is_reset_is_recorded_from_its_beginning():
     assert recorder.rows(0)[2, 3] == again[0]  # the mean does not reach back beyond the reset
 
 
-def test_a_recorder_that_stops_keeps_what_it_has():
+def test_stopped_recorder_keeps_its_rows():
     sim = wake()
     with Recorder(sim) as recorder:
         sim.advance(0.2)
@@ -190,7 +190,7 @@ def test_a_recorder_that_stops_keeps_what_it_has():
     assert recorder.time.shape == (2, 0)
 
 
-def test_files_hold_what_was_recorded(tmp_path):
+def test_saved_files_contain_the_records(tmp_path):
     xarray = pytest.importorskip("xarray", reason="needs flowsim-rl[xarray]")
     sim = wake()
     recorder, statistics = Recorder(sim, probes=PROBES), FieldStatistics(sim, every=0.05)
@@ -216,7 +216,7 @@ def test_files_hold_what_was_recorded(tmp_path):
     assert row["probe2_pressure"] == pytest.approx(recorder.probe_pressure[0, 0, 2], rel=1e-8)
 
 
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, monkeypatch):
+def test_invalid_options_are_refused_in_one_sentence(tmp_path, monkeypatch):
     sim = wake()
     for options, why in (
         ({"every": 0.1, "steps": 2}, "give one of the two"),
@@ -261,8 +261,8 @@ def warm_box(**options) -> Simulation:
                       **options)  # fmt: skip
 
 
-def test_temperature_at_probes_and_heat_through_sides_are_those_of_the_flow() -> None:
-    """As the simulation tells them itself after every step."""
+def test_probe_temperatures_and_side_heat_match_the_flow() -> None:
+    """As the simulation gives them after every step."""
     sim, points = warm_box(), [(0.3, 0.4), (1.7, 1.1), (2.99, 0.01)]
     recorder = Recorder(sim, probes=points)
     expected = []
@@ -285,7 +285,7 @@ def test_temperature_at_probes_and_heat_through_sides_are_those_of_the_flow() ->
     assert recorder.time[0, -1] == sim.time[0]
 
 
-def test_the_nusselt_number_over_time_is_that_of_the_moment() -> None:
+def test_recorded_nusselt_number_matches_the_instantaneous_one() -> None:
     heat = Temperature(0.02, {"bottom": 1.0, "top": 0.0}, initial=lambda x, y: (1 - y) ** 3)
     sim = Simulation(Grid(16, 16, 1 / 16), Sides("periodic", "periodic", "no_slip", "no_slip"), viscosity=0.05,
                      stream=(0, 0), temperature=heat)  # fmt: skip
@@ -320,7 +320,7 @@ def test_mean_and_fluctuations_of_the_temperature() -> None:
     assert statistics.heat_covariance == pytest.approx(products[..., :2], abs=1e-13)
 
 
-def test_records_of_temperature_are_saved_and_go_on(tmp_path: Path) -> None:
+def test_temperature_records_are_saved_and_continue(tmp_path: Path) -> None:
     sim = warm_box()
     recorder = Recorder(sim, every=0.1, probes=[(1.0, 1.0)])
     statistics = FieldStatistics(sim, every=0.1)

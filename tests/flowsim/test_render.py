@@ -16,7 +16,7 @@ def scene(vorticity, **changes):
     return fields.Scene(values=vorticity, size=(2.0, 1.0), **changes)
 
 
-def test_colours_tell_the_sense_of_rotation():
+def test_colours_show_the_sense_of_rotation():
     """Anticlockwise is red, clockwise is blue, still water light; y points up."""
     vorticity = np.zeros((40, 20))
     vorticity[:20, 10:] = 5.0
@@ -29,7 +29,7 @@ def test_colours_tell_the_sense_of_rotation():
     assert still.min() > 200
 
 
-def test_range_is_fixed_and_not_a_number_is_survived():
+def test_range_is_fixed_and_nan_is_drawn():
     vorticity = np.full((8, 4), 1e9)
     vorticity[0, 0] = np.nan
     brightest = np.asarray(fields.field_picture(scene(vorticity), 64))
@@ -46,7 +46,7 @@ def test_outlines_are_the_bodies():
     np.testing.assert_allclose(np.hypot(*half.T), 0.5)
 
 
-def test_body_covers_its_place_and_no_more():
+def test_drawn_body_covers_exactly_its_area():
     body = fields.Outline(
         fields.outline(Ellipse(major=1.0, aspect=0.4), np.array([1.0, 0.5]), 0.0), agent=True
     )
@@ -65,8 +65,8 @@ TRIANGLE = [(-0.4, -0.2), (0.4, -0.2), (0.0, 0.3)]
     SignedDistance(function=lambda x, y: np.abs(np.hypot(x, y) - 0.4) - 0.1, reach=0.6),
     polygon(TRIANGLE),
 ], ids=["overlapping", "two pieces", "ring", "triangle"])  # fmt: skip
-def test_any_shape_is_drawn_where_it_is(body):
-    """The outline lies on the surface, and the picture is full inside of it and nowhere else."""
+def test_any_shape_is_drawn_at_its_position(body):
+    """The outline lies on the surface, and only its inside is filled."""
     position, angle = np.array([1.1, 0.55]), 0.4
     around = fields.outline(body, position, angle)
     still = scene(np.zeros((40, 20)), outlines=[fields.Outline(around)])
@@ -103,7 +103,7 @@ def test_still_water_is_white_and_the_range_symmetric():
 
 
 def test_a_smooth_vorticity_has_no_bands():
-    """Along a ramp the colour changes by what eight bits have to change, never more."""
+    """Along a ramp, neighbouring colours differ by no more than eight bits require."""
     ramp = np.tile(np.linspace(-8.0, 8.0, 1000)[:, None], (1, 500))
     row = np.asarray(fields.field_picture(scene(ramp), 1000))[250, 1:-1].astype(int)
     assert len(np.unique(row, axis=0)) > 600
@@ -111,14 +111,14 @@ def test_a_smooth_vorticity_has_no_bands():
 
 
 def rows_of(change) -> np.ndarray:
-    """Return which rows of a picture differ."""
+    """Return the rows in which two pictures differ."""
     before, after = change
     return np.flatnonzero((before != after).any(axis=(1, 2)))
 
 
 @pytest.mark.parametrize("draw", [fields.draw_panel, fields.draw_small_panel])
-def test_nothing_that_is_written_covers_the_flow(draw):
-    """The rows that change with the verdict are none of those that change with the flow."""
+def test_text_does_not_cover_the_flow(draw):
+    """No row changes both with the note and with the flow."""
 
     def panel(vorticity=0.0, **words):
         caption = fields.Caption(
@@ -135,7 +135,7 @@ def test_nothing_that_is_written_covers_the_flow(draw):
     assert rows_of((panel(note="over", failed=True), panel(note="over"))).size >= 20
 
 
-def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
+def test_legend_has_the_colour_range_and_a_scale_bar():
     legend = fields.draw_legends(640, 18, 80.0, [VORTICITY], DIAMETERS)
     bar = legend[18]
     colours = [
@@ -163,7 +163,7 @@ def test_the_legend_has_the_colours_from_end_to_end_and_a_bar_of_one_length():
         (units_of("L", "T"), ["1/T", "L/T", "rho L^2/T^2", "(1/T)^2", "L/T L", "1/T", ""]),
     ],
 )
-def test_units_are_called_by_the_names_of_the_flow(units, of_each, monkeypatch):
+def test_units_are_named_as_the_flow_names_them(units, of_each, monkeypatch):
     written = []
     draw = ImageDraw.ImageDraw.text
     monkeypatch.setattr(
@@ -180,7 +180,7 @@ def test_units_are_called_by_the_names_of_the_flow(units, of_each, monkeypatch):
 
 
 @pytest.mark.parametrize(("width", "scale", "length"), [(720, 720.0, 0.2), (720, 90.0, 1.0)])
-def test_the_bar_that_tells_the_scale_leaves_room_for_the_colours(width, scale, length):
+def test_scale_bar_leaves_room_for_the_colour_bar(width, scale, length):
     row = fields.draw_legends(width, 18, scale, [VORTICITY], DIAMETERS)[18]
     ink = np.flatnonzero((row[: width // 3] < 60).all(axis=1))
     assert np.ptp(ink) == pytest.approx(length * scale, abs=2)
@@ -197,7 +197,7 @@ def test_panel_has_even_sides_and_a_caption():
     assert (panel[:14] < 100).any()  # ink
 
 
-def test_a_white_picture_of_somebody_else_has_a_frame():
+def test_white_picture_of_another_task_gets_a_frame():
     white = np.full((100, 100, 3), 255, np.uint8)
     picture = fields.frame_picture(white, fields.Caption(0.0, title="reacher"), "", 200)
     strip = 2 * fields.text_size(200)
@@ -207,7 +207,7 @@ def test_a_white_picture_of_somebody_else_has_a_frame():
     assert (inside[1:-1, 1:-1] == 255).all()
 
 
-def test_the_axes_of_the_actions_are_named(monkeypatch):
+def test_axes_of_the_action_plot_are_named(monkeypatch):
     words = []
     text = ImageDraw.ImageDraw.text
 

@@ -1,4 +1,4 @@
-"""Rounding does not depend on where the heap puts arrays."""
+"""Rounding does not depend on the addresses of arrays."""
 
 import math
 
@@ -68,7 +68,7 @@ def a_step(a: dict[str, np.ndarray], sides: np.ndarray) -> dict[str, np.ndarray]
 @pytest.mark.timeout(1800)  # a busy machine may take long to compile
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sides", SIDES)
-def test_a_step_is_the_same_wherever_its_arrays_lie_a_margin_apart(sides, dtype) -> None:
+def test_step_does_not_depend_on_the_placement_of_arrays(sides, dtype) -> None:
     places, kinds = np.random.default_rng(1), np.array([int(side) for side in SIDES[sides]])
     first = a_step(side_by_side([(name, 0) for name in SHAPES], dtype), kinds)
     for _ in range(100):
@@ -78,7 +78,7 @@ def test_a_step_is_the_same_wherever_its_arrays_lie_a_margin_apart(sides, dtype)
             np.testing.assert_array_equal(array, first[name], err_msg=name)
 
 
-def test_arrays_of_the_sweeps_start_a_cache_line_and_lie_a_margin_apart() -> None:
+def test_sweep_arrays_are_aligned_and_a_margin_apart() -> None:
     arrays = [cpu.Device().zeros((3, 5), np.float32) for _ in range(100)]
     starts = sorted(array.ctypes.data for array in arrays)
     assert min(np.diff(starts)) >= arrays[0].nbytes + MARGIN
@@ -98,10 +98,10 @@ def end_at_different_times(threads: int, who: list[int]) -> Simulation:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
-def test_a_batch_on_any_number_of_threads_is_its_simulations_alone_to_the_bit(
+def test_batch_on_any_number_of_threads_equals_single_simulations(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where they take turns because there are fewer than threads, and share the rows of the last one."""
+    """Also if there are fewer simulations than threads, and threads share the rows of the last one."""
     monkeypatch.setattr("flowsim.backend.cpu.program.CELLS_AT_ONCE", 3 * 48 * 48)
     monkeypatch.setattr("flowsim.backend.cpu.program.TURN", 1e-3)
     monkeypatch.setattr("flowsim.backend.cpu.program.TRY_AGAIN", 2)

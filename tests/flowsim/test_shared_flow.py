@@ -1,4 +1,4 @@
-"""How threads share the sweeps of one simulation: every block of rows is swept over once, by whoever has time."""
+"""How threads share the sweeps of one simulation: every block of rows is swept once, by any free thread."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def add_one(task: Task, counts: Any) -> None:
 
 @divided
 def add_what_the_one_before_left(task: Task, counts: Any, sums: Any) -> None:
-    """Wrong unless the sweep before has ended: each row adds up all blocks of the row that is its mirror image."""
+    """Wrong unless the previous sweep has ended: each row adds up all blocks of its mirror-image row."""
     start, stop = rows_of(task, 0, counts.shape[1])
     for i in range(start, stop):
         for block in range(counts.shape[0]):
@@ -29,10 +29,10 @@ def add_what_the_one_before_left(task: Task, counts: Any, sums: Any) -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
-def test_every_block_of_every_sweep_is_done_once_and_before_the_next_sweep(
+def test_each_block_is_swept_once_before_the_next_sweep(
     threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where threads have no core of their own: 16 of them on two."""
+    """Also if threads share cores: 16 threads on two."""
     # no turn ends, so no trial begins: how many steps one thread does alone would depend on how busy the machine is
     monkeypatch.setattr("flowsim.backend.cpu.program.TURN", 1e9)
     blocks, active = BLOCKS_A_THREAD * threads, np.ones(1, np.bool_)

@@ -18,7 +18,7 @@ def wake(batch: int = 1, **options) -> Simulation:
 STARTS = [(3.6, 2.0), (3.3, 2.2), (3.8, 1.8)]
 
 
-def test_a_batch_equals_single_simulations_to_the_bit() -> None:
+def test_batch_equals_single_simulations_bit_for_bit() -> None:
     viscosities = [1 / 100, 1 / 200, 1 / 400]
     batch = wake(3)
     batch.viscosity[:] = viscosities
@@ -26,7 +26,7 @@ def test_a_batch_equals_single_simulations_to_the_bit() -> None:
     batch.settle()
     batch.body_state.applied_torque[:, 1] = 0.01
     batch.advance(2.0)
-    assert len(set(batch.steps.tolist())) > 1  # each took steps of its own size
+    assert len(set(batch.steps.tolist())) > 1  # each used its own time step
     for k in range(3):
         single = wake()
         single.viscosity[:] = viscosities[k]
@@ -38,7 +38,7 @@ def test_a_batch_equals_single_simulations_to_the_bit() -> None:
             np.testing.assert_array_equal(array, batch.get_state(k)[name], err_msg=name)
 
 
-def test_an_inactive_simulation_waits_undisturbed() -> None:
+def test_inactive_simulation_is_not_changed() -> None:
     sim = wake(2)
     sim.advance(0.5)
     before = sim.get_state(1)
@@ -48,7 +48,7 @@ def test_an_inactive_simulation_waits_undisturbed() -> None:
         np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
-def test_a_blown_up_simulation_harms_no_other() -> None:
+def test_diverged_simulation_does_not_affect_others() -> None:
     sim, alone = wake(2), wake()
     sim.u[0, 30, 16] = np.inf
     sim.advance(1.0)
@@ -60,7 +60,7 @@ def test_a_blown_up_simulation_harms_no_other() -> None:
     assert not sim.diverged.any()
 
 
-def test_a_restart_goes_on_to_the_bit() -> None:
+def test_restart_continues_bit_for_bit() -> None:
     first, second = wake(), wake()
     first.advance(1.0)
     second.set_state(0, first.get_state(0))
@@ -71,7 +71,7 @@ def test_a_restart_goes_on_to_the_bit() -> None:
 
 
 @pytest.mark.parametrize("cells", [4_000_000, 10**300])
-def test_more_cells_than_the_machine_has_memory_for_are_refused(cells: int) -> None:
+def test_grids_that_exceed_the_memory_are_refused(cells: int) -> None:
     with pytest.raises(
         MemoryError, match=r"cells in float32 need .* GiB of memory, but this machine has .*"
     ):
@@ -89,7 +89,7 @@ def test_a_state_of_another_grid_is_refused() -> None:
         wake().set_state(0, other.get_state(0))
 
 
-def test_advance_lands_on_its_end_and_stops_when_told() -> None:
+def test_advance_ends_on_time_or_at_the_stop_condition() -> None:
     sim = wake(2)
     stopped = sim.advance(1.0, stop=lambda s: np.array([False, s.time[1] > 0.4]))
     assert stopped.tolist() == [False, True]
@@ -97,8 +97,8 @@ def test_advance_lands_on_its_end_and_stops_when_told() -> None:
     assert 0.4 < sim.time[1] < 0.5
 
 
-def test_a_driven_disk_in_still_water_feels_what_a_fixed_one_in_a_stream_does() -> None:
-    """Fixed and moving frame: the same drag within the error of the discretisation."""
+def test_drag_of_a_towed_disk_equals_that_of_a_fixed_one_in_a_stream() -> None:
+    """The drag is the same in the fixed and in the moving frame, within the discretisation error."""
     cells, side, end = 16, 12, 2.0
     grid = Grid(side * cells, side * cells, 1 / cells)
 
@@ -114,7 +114,7 @@ def test_a_driven_disk_in_still_water_feels_what_a_fixed_one_in_a_stream_does() 
     fixed = drag(Simulation(grid, sides, [Disk(center=(5.0, 6.0))], viscosity=1 / 40))
     driven = Disk(center=(8.0, 6.0), motion=lambda t: (8.0 - t, 6.0, 0.0, -1.0, 0.0, 0.0))
     moving = drag(Simulation(grid, sides, [driven], viscosity=1 / 40, stream=(0.0, 0.0)))
-    # to the left it goes, to the right it is pushed
+    # it moves to the left and is pushed to the right
     assert moving == pytest.approx(fixed, rel=0.06)
 
 
@@ -131,7 +131,7 @@ def test_sampling_is_exact_for_a_linear_field() -> None:
 
 
 def test_the_pressure_at_points_is_exact_for_a_linear_field() -> None:
-    """In each simulation its own; beyond the outermost centres it is that at the edge."""
+    """Each simulation has its own; beyond the outermost centres it is the edge value."""
     grid = Grid(32, 16, 1 / 8)
     sim = Simulation(grid, Sides(), viscosity=0.1, batch=2)
     x, y = np.meshgrid((np.arange(32) + 0.5) / 8, (np.arange(16) + 0.5) / 8, indexing="ij")
@@ -179,7 +179,7 @@ def test_masses_of_bodies(body, area: float, second_moment: float) -> None:
     (lambda: Simulation(Grid(16, 16, 0.1), viscosity=0.01, threads=1000), "threads = 1000"),
     (lambda: Simulation(Grid(16, 16, 0.1), Sides("inflow", "slip", "slip", "slip"), viscosity=0.1), "cannot leave it"),
 ])  # fmt: skip
-def test_senseless_values_are_refused_in_a_sentence(make, sentence: str) -> None:
+def test_invalid_values_are_refused_in_one_sentence(make, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         make()
 

@@ -6,7 +6,7 @@ from flowsim import Simulation
 from flowsim.backend import bench
 
 
-def test_rows_tell_what_a_swimmer_costs_beside_none(monkeypatch) -> None:
+def test_rows_report_the_extra_cost_of_a_swimmer(monkeypatch) -> None:
     monkeypatch.setattr(bench, "CASES", ((64, 32, 2),))
     monkeypatch.setattr(bench, "SWIMMERS", (0, 5))
     monkeypatch.setattr(bench, "SCHOOL_CELLS", (160, 80))

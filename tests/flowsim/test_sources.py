@@ -1,4 +1,4 @@
-"""The caches of compiled code and of wakes are named after every source file that they depend on."""
+"""The caches of compiled code and of wakes depend on all source files that they are made from."""
 
 import ast
 import os
@@ -35,7 +35,7 @@ def imports_of(file: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize("package", ["flowsim.backend.cpu", "flowsim.backend.cuda"])
-def test_sources_are_those_of_the_syntax_trees(package: str) -> None:
+def test_source_lists_match_the_imports(package: str) -> None:
     found = sources_of(package)
     expected = set(ROOT.joinpath(*package.split(".")).glob("*.py"))
     while new := {path for file in expected for path in imports_of(file)} - expected:
@@ -54,7 +54,7 @@ def test_sources_are_those_of_the_syntax_trees(package: str) -> None:
         ("flowsim/render/films.py", False, False),
     ],
 )
-def test_a_change_of_a_source_changes_the_caches_that_depend_on_it(
+def test_changing_a_source_invalidates_its_caches(
     changed: str, compiled: bool, simulated: bool, tmp_path: Path
 ) -> None:
     for package in ("flowsim", "cases"):

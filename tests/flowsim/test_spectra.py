@@ -17,7 +17,7 @@ def times(count: int = 700, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("frequency", [0.1637, 0.2, 0.7213, 2.05])
-def test_the_frequency_of_a_sine_is_found_between_those_of_the_spectrum(frequency):
+def test_frequency_of_a_sine_is_interpolated_between_bins(frequency):
     t = times()
     lift = 0.1 + 0.3 * np.sin(2 * np.pi * frequency * t + 0.4) + 0.05 * np.sin(0.5 * np.pi * t)
     # some 28 D/U: frequencies that are 0.036 apart are told without interpolation
@@ -41,14 +41,14 @@ def test_the_integral_of_a_spectrum_is_the_variance(segments):
     assert power.sum() * frequency[1] == pytest.approx(0.5 + 0.125, rel=0.01)
 
 
-def test_steps_become_equal_with_the_values_between_them():
+def test_uneven_steps_are_interpolated_to_even_ones():
     t = times()
     even, values = equal_steps(t, np.sin(t), step=0.03)
     np.testing.assert_allclose(np.diff(even), 0.03, rtol=1e-9)
     np.testing.assert_allclose(values, np.sin(even), atol=2e-6)
 
 
-def test_entries_that_are_missing_are_left_out():
+def test_missing_entries_are_left_out():
     t = np.append(times(), [np.nan] * 5)
     assert dominant_frequency(t, np.sin(2 * np.pi * 0.7 * t)) == pytest.approx(0.7, abs=0.002)
 
@@ -68,8 +68,8 @@ def test_a_series_without_a_frequency_is_refused(time, values, why):
         dominant_frequency(time, values)
 
 
-def test_the_strouhal_number_of_the_validated_wake_is_that_of_its_zero_crossings():
-    """The lift of the cylinder at Re 100 that `flowsim validate` kept, whose periods it counts."""
+def test_strouhal_number_of_a_wake_matches_its_zero_crossings():
+    """The stored lift of the cylinder at Re 100 from `flowsim validate`, which counts its periods."""
     kept = json.loads((RESULTS / "validation" / "cylinder-100.json").read_text())
     (lift,) = (c for plot in kept["plots"] for c in plot["curves"] if c["label"] == "C_L")
     counted = next(row["value"] for row in kept["rows"] if row["quantity"] == "Strouhal number")

@@ -1,4 +1,4 @@
-"""Bodies that are held and turn as they are told: torque, angle, and the same motion as a function of time."""
+"""Held bodies with a prescribed spin: torque, angle, and the same motion as a function of time."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def still(bodies: list, side: float, cells: int, viscosity: float, batch: int = 
 
 
 @pytest.mark.slow
-def test_a_disk_that_spins_in_still_fluid_feels_the_torque_of_stokes() -> None:
+def test_spinning_disk_in_still_fluid_has_the_stokes_torque() -> None:
     """4 pi mu R^2 omega against the spin, once the swirl omega R^2 / r has spread (R^2 << nu t)."""
     sim = still([Disk(center=(6.0, 6.0))], 12.0, 12, 1.0)
     spin = 0.7
@@ -36,8 +36,8 @@ def test_a_disk_that_spins_in_still_fluid_feels_the_torque_of_stokes() -> None:
     assert swirl == pytest.approx(spin * 0.25 / 0.8, rel=0.05)
 
 
-def test_the_angular_velocity_approaches_its_target_in_a_straight_line() -> None:
-    """In each flow of a batch its own, up and down; one without a rate keeps what it has, and its angle."""
+def test_angular_velocity_ramps_linearly_to_its_target() -> None:
+    """Each flow of a batch has its own target, up or down; without a rate, angular velocity and angle do not change."""
     sim = still([Disk(center=(2.0, 2.0))], 4.0, 8, 0.1, batch=3)
     state = sim.body_state
     state.target_angular_velocity[:, 0] = 1.0, -2.0, 5.0
@@ -53,8 +53,8 @@ def test_the_angular_velocity_approaches_its_target_in_a_straight_line() -> None
     assert sim.u[2].any() == 0.0
 
 
-def test_it_turns_about_its_reference_point_as_one_driven_by_a_function_of_time_does() -> None:
-    """To round-off, forces and torque included; its centre of mass lies elsewhere."""
+def test_spin_equals_the_same_motion_as_a_function_of_time() -> None:
+    """To round-off, including forces and torque, for a reference point other than the centre of mass."""
     place, spin = (2.1, 1.9), 1.5
     told, driven = (
         still([HalfDisk(center=place, motion=motion)], 4.0, 8, 0.05)

@@ -12,7 +12,7 @@ NU, WAVE = 0.25, 0.5
 
 
 def kolmogorov(stream: float = 0.0, n: int = 32, push: float = 0.0, **options) -> Simulation:
-    """Return the flow that NU sin(y) drives, sin(y) along x, which a stream carries along, and a wave across it."""
+    """Return Kolmogorov flow, sin(y) along x driven by NU sin(y), in a stream, with a wave across it."""
     grid = Grid(2 * n, n, 2 * np.pi / n)
     given = {"viscosity": NU, "dtype": "float64"} | options
     sim = Simulation(
@@ -64,8 +64,8 @@ def test_small_vortices_decay_as_stokes_flow() -> None:
     assert np.abs(modes.frequency).max() < 1e-6
 
 
-def test_kolmogorov_flow_grows_as_linear_theory_says() -> None:
-    """And a stream that carries it along turns its modes, without any other change."""
+def test_growth_of_kolmogorov_flow_matches_linear_theory() -> None:
+    """A stream rotates the phase of the modes and changes nothing else."""
     exact = growth_of_kolmogorov_flow(NU, WAVE)
     assert exact > 0.05
     for stream in (0.0, 1.5):
@@ -79,7 +79,7 @@ def test_kolmogorov_flow_grows_as_linear_theory_says() -> None:
             np.testing.assert_array_equal(sim.get_state(0)[name], values, err_msg=name)
 
 
-def test_a_flow_that_is_disturbed_by_a_mode_goes_as_the_mode_says() -> None:
+def test_flow_disturbed_by_a_mode_evolves_as_the_mode_predicts() -> None:
     sim = kolmogorov(1.5)
     base_flow(sim)
     modes = leading_modes(sim, tolerance=1e-5)
@@ -93,7 +93,7 @@ def test_a_flow_that_is_disturbed_by_a_mode_goes_as_the_mode_says() -> None:
 
 
 @pytest.mark.parametrize("rayleigh", [800.0, 2000.0])
-def test_convection_between_free_plates_grows_as_rayleigh_says(rayleigh: float) -> None:
+def test_growth_of_convection_between_free_plates_matches_rayleigh(rayleigh: float) -> None:
     """The onset is at 27 pi^4 / 4 = 657.5, for a wave of another length."""
     sim, exact = free_plates(rayleigh)
     modes = leading_modes(sim, tolerance=1e-5)
@@ -103,8 +103,8 @@ def test_convection_between_free_plates_grows_as_rayleigh_says(rayleigh: float) 
     assert np.abs(modes.temperature[0, 0]).argmax() % sim.grid.ny in (11, 12)
 
 
-def test_the_steady_flow_is_found_although_it_is_unstable() -> None:
-    """A stream makes the instability of Kolmogorov flow one that oscillates, and the flow stays sin(y)."""
+def test_unstable_steady_flow_is_found() -> None:
+    """A stream makes the instability of Kolmogorov flow oscillatory; the steady flow is still sin(y)."""
     sim, left_alone = (kolmogorov(1.5, push=0.1, batch=2) for _ in range(2))
     _, y = sim.grid.u_faces()
     exact = 1.5 + np.sin(y)
@@ -114,14 +114,14 @@ def test_the_steady_flow_is_found_although_it_is_unstable() -> None:
     assert (found.change < 1e-7).all()
     error = [np.abs(flow.u[:, G:-G, G:-G] - exact[G:-G, G:-G]).max() for flow in (sim, left_alone)]
     assert error[0] < 0.01 < 0.3 < error[1]
-    # nothing damps it any more, and it is steady by itself
+    # without damping it stays steady
     before = np.array(sim.u)
     sim.advance(1.0)
     assert np.abs(sim.u - before)[:, G:-G, G:-G].max() < 1e-5
 
 
-def test_a_flow_of_a_batch_is_found_as_alone_and_waits_for_the_others() -> None:
-    """To the bit, and on two threads."""
+def test_steady_flow_in_a_batch_equals_that_of_a_single_flow() -> None:
+    """Bit for bit, on two threads."""
     together = kolmogorov(
         1.5, n=16, viscosity=[NU, 0.2], batch=2, push=0.1, dtype="float32", threads=2
     )
@@ -135,7 +135,7 @@ def test_a_flow_of_a_batch_is_found_as_alone_and_waits_for_the_others() -> None:
         np.testing.assert_array_equal(alone.u[0], together.u[b])
 
 
-def test_the_filter_and_the_damping_are_those_of_the_differential_equations() -> None:
+def test_filter_and_damping_solve_their_differential_equations() -> None:
     """Uniform flow is steady by itself: u - w decays at chi + 1/Delta, while u + chi Delta w stays."""
     sim = Simulation(
         Grid(16, 16, 0.1), Sides.all("periodic"), viscosity=0.01, stream=(1, 0), dtype="float64"
@@ -154,8 +154,8 @@ def test_the_filter_and_the_damping_are_those_of_the_differential_equations() ->
     assert sim.u[0, 5, 5] == u
 
 
-def test_a_flow_that_is_not_steady_has_no_modes() -> None:
-    """Refused with its rate of change, and left as it was; from the steady flow on, it has modes again."""
+def test_modes_of_an_unsteady_flow_are_refused() -> None:
+    """The error gives the rate of change and the flow is not modified; the steady flow has modes again."""
     sim = kolmogorov(1.5, n=16)
     base_flow(sim)
     assert leading_modes(sim, interval=1.0, vectors=8).change[0] < 1e-6
@@ -189,7 +189,7 @@ def test_a_wave_that_decays_changes_at_its_rate() -> None:
     assert modes.change[0] == pytest.approx(rms * decay, rel=0.02)
 
 
-def test_what_cannot_be_steady_is_refused_in_a_sentence() -> None:
+def test_flows_that_cannot_be_steady_are_refused_in_one_sentence() -> None:
     free = Simulation(
         Grid(64, 64, 1 / 16), bodies=[Disk(center=(2, 2), motion="free")], viscosity=0.1
     )

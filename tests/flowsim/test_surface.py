@@ -23,7 +23,7 @@ def still(body, cells=32, **options):
 @pytest.mark.parametrize(
     "body", [Disk(center=(2.0, 2.0)), HalfDisk(center=(2.1, 2.0), angle=0.4), SQUARE, DUMBBELL]
 )
-def test_a_linear_pressure_gives_the_force_and_torque_of_archimedes(body):
+def test_linear_pressure_gives_archimedes_force_and_torque(body):
     sim = still(body)
     x, y = sim.grid.centres()
     sim.pressure[:] = 3.0 + 0.5 * x - 0.2 * y
@@ -39,7 +39,7 @@ def test_a_linear_pressure_gives_the_force_and_torque_of_archimedes(body):
     assert level.pressure == pytest.approx(loads.pressure - 7.0)
 
 
-def test_friction_of_a_flow_that_a_spinning_disk_drives_is_exact():
+def test_friction_on_a_spinning_disk_is_exact():
     rate, nu, radius = 1.5, 0.02, 0.5
     for cells, allowed in ((16, 0.06), (32, 0.03), (64, 0.015)):
         sim = still(Disk(center=(2.0, 2.0)), cells, viscosity=nu)
@@ -72,7 +72,7 @@ def test_reference_pressures():
         surface_loads(sim, points=3)
 
 
-def test_a_flow_meets_a_cylinder_at_its_front_and_leaves_it_behind():
+def test_stagnation_at_the_front_and_separation_behind_a_cylinder():
     sim = Simulation(Grid(144, 96, 1 / 16), bodies=[Disk(center=(3.01, 3.0))], viscosity=1 / 40)
     sim.advance(12.0)
     loads = surface_loads(sim, points=120)

@@ -49,7 +49,7 @@ def bent(body: Swimmer, phase: float = 0.3, turn: float = 0.2, h: float = 1 / 64
 
 
 @pytest.mark.parametrize("name", FISH)
-def test_the_deformation_has_no_momentum_and_the_noted_inertia_and_energy(name: str) -> None:
+def test_deformation_has_no_momentum_and_the_stored_inertia_and_energy(name: str) -> None:
     """Summed over fine squares inside the body."""
     table, _, form, line = bent(FISH[name])
     n = 72
@@ -73,8 +73,8 @@ def test_the_deformation_has_no_momentum_and_the_noted_inertia_and_energy(name: 
     assert energy == pytest.approx(form[ENERGY], rel=0.05)
 
 
-def test_velocities_are_the_rates_of_places() -> None:
-    """Of a body that turns, between two moments: the twist that keeps the angular momentum zero included."""
+def test_velocities_are_the_derivatives_of_positions() -> None:
+    """For a turning body between two times, including the rotation that keeps the angular momentum zero."""
     fish, dt = FISH["fish"], 1e-4
     table, gait, form, line = bent(fish, turn=0.1)
     gait[TURN] = 0.5
@@ -87,8 +87,8 @@ def test_velocities_are_the_rates_of_places() -> None:
     assert abs(gait[TWIST]) > 0.0
 
 
-def test_the_field_inside_is_free_of_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Far more than that of a strip whose cross-sections just turn, kappa_t d, up to the coarseness of the midline."""
+def test_field_inside_is_divergence_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the midline's resolution; a strip whose cross-sections just turn has a divergence of kappa_t d."""
     for module in (body_table, swimmers):
         monkeypatch.setattr(module, "POINTS", 257)
     table, _, _, line = bent(carangiform(half_width=lambda s: 1.5 * slender(s)))
@@ -109,7 +109,7 @@ def test_the_field_inside_is_free_of_divergence(monkeypatch: pytest.MonkeyPatch)
     assert np.linalg.norm(found) < 0.2 * np.linalg.norm(without)
 
 
-def test_the_nearest_point_and_the_distance_are_those_of_a_fine_search() -> None:
+def test_nearest_point_and_distance_match_a_fine_search() -> None:
     table, _, _, line = bent(FISH["fish"])
     fine = np.linspace(0, 1, 50)
     dense = np.concatenate(
@@ -142,7 +142,7 @@ def pool(body, cells: int = 24, **options) -> Simulation:
     )
 
 
-def test_a_fish_swims_ahead_and_a_turn_turns_it() -> None:
+def test_fish_swims_forward_and_turns() -> None:
     ways = []
     for turn in (0.0, 0.4):
         sim = pool(carangiform(center=(1.0, 0.5)))
@@ -159,8 +159,8 @@ def test_a_fish_swims_ahead_and_a_turn_turns_it() -> None:
     assert ways[1][2] > ways[0][2] + 0.3  # anticlockwise
 
 
-def test_the_momentum_of_the_water_and_the_fish_is_kept() -> None:
-    """In a periodic box nothing else can take it."""
+def test_total_momentum_of_water_and_fish_is_conserved() -> None:
+    """In a periodic box nothing else exchanges momentum."""
     sim = pool(carangiform(center=(1.0, 0.5)), dtype="float64")
     sim.advance(0.5)
     inner = slice(2, -2)
@@ -168,7 +168,7 @@ def test_the_momentum_of_the_water_and_the_fish_is_kept() -> None:
         assert abs(field[0, inner, inner].sum()) < 1e-6 * np.abs(field[0, inner, inner]).sum()
 
 
-def test_the_surface_is_where_the_solid_is_and_a_state_goes_on() -> None:
+def test_surface_bounds_the_solid_and_restored_state_continues() -> None:
     sim = pool(carangiform(center=(1.0, 0.5), half_width=lambda s: 2 * slender(s)), dtype="float64")
     sim.advance(0.3)
     x, y = sim.surface(0, 0).T
@@ -182,7 +182,7 @@ def test_the_surface_is_where_the_solid_is_and_a_state_goes_on() -> None:
     np.testing.assert_array_equal(sim.body_state.position[0, 0], end)
 
 
-def test_what_no_swimmer_can_be_is_refused() -> None:
+def test_invalid_swimmers_are_refused() -> None:
     with pytest.raises(ValueError, match="density = 2"):
         carangiform(density=2.0)
     with pytest.raises(ValueError, match="period = 0"):

@@ -1,4 +1,4 @@
-"""A mirrored flow is the mirrored flow to round-off, with equal steps, whatever the sides and the bodies."""
+"""A mirrored setup gives the mirrored flow to round-off, with equal steps, for any sides and bodies."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ def flow(sides: Sides, body: Body, **options) -> Simulation:
 
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("sides", SIDES)
-def test_a_mirrored_flow_is_the_mirrored_flow(sides: str, body: str) -> None:
+def test_mirrored_setup_gives_the_mirrored_flow(sides: str, body: str) -> None:
     stream = (1.0, 0.0)
     one, other = (flow(SIDES[sides], BODIES[body](sign), stream=stream) for sign in (1.0, -1.0))
     for sim in (one, other):
@@ -54,7 +54,7 @@ def test_a_mirrored_flow_is_the_mirrored_flow(sides: str, body: str) -> None:
 @pytest.mark.parametrize(
     "sides", [name for name in SIDES if name != "open behind"] + ["from above"]
 )
-def test_a_flow_on_its_side_is_the_same_flow(sides: str) -> None:
+def test_exchanged_axes_give_the_same_flow(sides: str) -> None:
     """Exchanged axes; bottom and top are both open or neither."""
     given = SIDES.get(sides, Sides("far_field", "far_field", "outflow", "far_field"))
     stream = (1.0, 0.0) if sides in SIDES else (0.0, -1.0)

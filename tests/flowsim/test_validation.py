@@ -1,4 +1,4 @@
-"""The validation cases that run in seconds, on their quick grids, and what is made of their results."""
+"""The validation cases that run in seconds, on their quick grids, and the processing of their results."""
 
 import json
 import math
@@ -92,7 +92,7 @@ def test_single_precision_agrees_with_double() -> None:
     assert abs(errors[0] - errors[1]) < 1e-5
 
 
-def test_a_simulation_that_blows_up_gives_a_failed_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diverged_simulation_gives_a_failed_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(effort: Effort) -> Result:
         sim = Simulation(Grid(16, 16, 0.1), viscosity=0.01)
         sim.u[0, 8, 8] = 1e6
@@ -108,8 +108,8 @@ def test_a_simulation_that_blows_up_gives_a_failed_row(monkeypatch: pytest.Monke
     assert row["passed"] is False
 
 
-def test_a_disk_feels_the_same_drag_wherever_it_lies_in_the_grid() -> None:
-    """The wall is where the surface is, not at the last point inside, so no value rests on a lucky place."""
+def test_drag_of_a_disk_does_not_depend_on_its_place_in_the_grid() -> None:
+    """The wall lies at the surface, not at the last point inside, so its place in the grid hardly matters."""
     drags = []
     for place in ((0.0, 0.0), (0.25, 0.5), (0.5, 0.25), (0.1, 0.1)):
         center = 2.5 + place[0] / 12, 3 + place[1] / 12
@@ -170,7 +170,7 @@ def test_morison_recovers_its_coefficients() -> None:
     assert morison(t, force, speed, acceleration) == pytest.approx((2.09, 1.45))
 
 
-def test_bar_lev_and_yang_meets_the_vortex_method_where_both_hold() -> None:
+def test_bar_lev_and_yang_agrees_with_the_vortex_method() -> None:
     """Koumoutsakos and Leonard give 1.025 at T = 0.2, that is t = 0.1, for Re 550."""
     assert bar_lev_yang(np.array([0.1]), 550.0) == pytest.approx(1.025, rel=0.02)
 
@@ -185,7 +185,7 @@ def test_wake_length_is_where_the_axis_velocity_turns() -> None:
     assert math.isnan(wake_length(sim))
 
 
-def test_follow_sees_every_step_and_ends_on_time() -> None:
+def test_follow_calls_back_at_every_step_and_ends_on_time() -> None:
     sim = Simulation(Grid(16, 16, 0.25), viscosity=0.01)
     told: list[float] = []
     seen = follow(sim, 2.5, Effort(progress=told.append), lambda sim: (float(sim.steps[0]),))
@@ -218,7 +218,7 @@ def stored(folder, name="cylinder-100", quick=False):
     )
 
 
-def test_a_stored_result_is_read_as_it_was(tmp_path) -> None:
+def test_stored_result_is_read_back_unchanged(tmp_path) -> None:
     result, path = stored(tmp_path)
     again = store.read(path)
     assert again["plots"] == list(result.plots)
@@ -246,11 +246,11 @@ def test_the_page_shows_tables_plots_and_pictures(tmp_path) -> None:
         ).stat().st_size > 500
 
 
-def test_the_page_refuses_what_is_no_result(tmp_path) -> None:
+def test_page_refuses_files_that_are_not_results(tmp_path) -> None:
     with pytest.raises(ValueError, match="holds no results"):
         write_page(tmp_path, tmp_path / "page.md")
     (tmp_path / "cylinder-100.json").write_text('{"rows": []')
-    with pytest.raises(ValueError, match=r"cylinder-100\.json is no result"):
+    with pytest.raises(ValueError, match=r"cylinder-100\.json is not a result"):
         write_page(tmp_path, tmp_path / "page.md")
     assert not (tmp_path / "page.md").exists()
 
@@ -264,7 +264,7 @@ def command(words, monkeypatch, capsys):
     return caught.value.code, out.out, out.err
 
 
-def test_validate_prints_one_object_and_keeps_the_result(tmp_path, monkeypatch, capsys) -> None:
+def test_validate_prints_json_and_stores_the_result(tmp_path, monkeypatch, capsys) -> None:
     words = ["validate", "--case", "lamb-oseen", "--quick", "--threads", "1", "-o", str(tmp_path)]
     code, out, _ = command([*words, "--json"], monkeypatch, capsys)
     assert code == 0
@@ -286,7 +286,7 @@ def test_validate_prints_one_object_and_keeps_the_result(tmp_path, monkeypatch, 
     assert json.loads((tmp_path / "lamb-oseen.quick.json").read_text())["rows"] == report["rows"]
 
 
-def test_validate_helps_with_an_example(monkeypatch, capsys) -> None:
+def test_validate_help_has_an_example(monkeypatch, capsys) -> None:
     code, out, _ = command(["validate", "--help"], monkeypatch, capsys)
     assert code == 0
     assert "Example: flowsim validate " in out
@@ -310,7 +310,7 @@ def test_validate_fails_when_a_row_fails(tmp_path, monkeypatch, capsys) -> None:
         (["--page", "page.md"], 1, "holds no results"),
     ],
 )
-def test_validate_refuses_nonsense_in_a_sentence(
+def test_validate_refuses_invalid_options_in_one_sentence(
     tmp_path, monkeypatch, capsys, words, code, sentence
 ) -> None:
     monkeypatch.chdir(tmp_path)

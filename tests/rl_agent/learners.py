@@ -111,7 +111,7 @@ def some(algorithm, part, count=12):
 
 
 def by_autograd(algorithm, batch, rules, weight=None):
-    """Gradient of the loss as the paper writes it and what it says of the batch, in double precision."""
+    """Gradient and results of the loss as the paper writes it, in double precision."""
     weights = torch.tensor(algorithm.weights, dtype=torch.float64, requires_grad=True)
     inputs = algorithm.inputs(batch, weight) | rules._asdict()
     loss, results = algorithm.loss(
@@ -188,7 +188,7 @@ def assert_equal_to_the_bit(one, other):
             err_msg=name,
         )
     for name in PER_STEP:
-        # what lies behind the present step is left from older episodes
+        # entries after the current step are left from older episodes
         for agent in range(one.agents):
             parts = [
                 getattr(run.open_episodes, name)[agent, : run.open_episodes.length[agent]]
@@ -211,7 +211,7 @@ def assert_equal_to_the_bit(one, other):
 
 
 def assert_slopes(algorithm, gradient, losses, *, least, rtol=2e-4):
-    """The gradient in each part is that of its loss by finite differences, and at least so large."""
+    """Check the gradient of each part against finite differences, and that it has at least the given size."""
     held = algorithm.weights.astype(float)
     for part, loss in losses.items():
         where = some(algorithm, part)

@@ -18,7 +18,7 @@ def make_learner(agents=3, **settings):
 
 
 def live(learner, rng, steps, agents=None, end=0.1, update=True):
-    """Let agents live random lives, in the way of the service."""
+    """Play random episodes as the service does."""
     agents = np.arange(learner.agents) if agents is None else np.asarray(agents)
     idle = agents[~learner.collector.open_episodes.is_open[agents]]
     learner.begin(idle, rng.normal(size=(len(idle), 2)))
@@ -39,14 +39,14 @@ def live(learner, rng, steps, agents=None, end=0.1, update=True):
 
 
 @pytest.mark.parametrize("ratio", [0.25, 0.5, 1.0, 3.0, 0.7, 2.5])
-def test_environment_steps_over_gradient_steps_is_exactly_f(ratio):
+def test_ratio_of_environment_to_gradient_steps_is_exact(ratio):
     learner = make_learner(agents=4, env_steps_per_gradient_step=ratio)
     rng = np.random.default_rng(0)
     while learner.gradient_steps == 0:
         live(learner, rng, 1)
     start = learner.counters.warm_up
     for _ in range(60):
-        # whoever answers first: any subset of the agents, any number of times
+        # any subset of the agents answers, any number of times
         some = rng.permutation(4)[: rng.integers(1, 5)]
         live(learner, rng, int(rng.integers(1, 4)), some)
         steps = learner.environment_steps - start
@@ -54,7 +54,7 @@ def test_environment_steps_over_gradient_steps_is_exactly_f(ratio):
     assert learner.gradient_steps > 50
 
 
-def test_no_gradient_step_before_the_memory_holds_start_steps():
+def test_no_gradient_step_before_learning_starts():
     learner = make_learner()
     live(learner, np.random.default_rng(0), 16, end=0.0)
     assert learner.environment_steps == 48
@@ -69,7 +69,7 @@ def test_no_gradient_step_before_the_memory_holds_start_steps():
     assert learner.state_scale.frozen
 
 
-def test_agents_wait_while_gradient_steps_for_more_than_a_step_of_each_are_owed():
+def test_agents_wait_while_too_many_gradient_steps_are_due():
     learner = make_learner(agents=3, env_steps_per_gradient_step=0.5)
     live(learner, np.random.default_rng(0), 40)
     assert learner.gradient_steps > 0
@@ -85,7 +85,7 @@ def test_agents_wait_while_gradient_steps_for_more_than_a_step_of_each_are_owed(
     assert learner.may_act()
 
 
-def test_an_action_without_outcome_is_taken_back():
+def test_action_without_outcome_is_revoked():
     learner = make_learner()
     live(learner, np.random.default_rng(0), 40)
     steps, held = learner.environment_steps, int(learner.collector.open_episodes.length[1])
@@ -103,7 +103,7 @@ def test_an_action_without_outcome_is_taken_back():
 
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
-def test_final_values_terminal_zero_truncated_that_of_the_network(network):
+def test_final_value_is_zero_if_terminated_and_bootstrapped_if_truncated(network):
     learner = make_learner(agents=4, network=network, window=3)
     rng = np.random.default_rng(3)
     learner.algorithm.weights[:] += 0.3 * rng.standard_normal(
@@ -143,11 +143,11 @@ def test_begin_closes_an_open_episode_as_truncated():
     (record,) = learner.finished_episodes()
     assert (record.agent, record.length, record.terminated) == (2, 5, False)
     assert learner.collector.open_episodes.length[2] == 0
-    learner.begin([2], np.ones((1, 2)))  # nothing was done in between: there is no episode to keep
+    learner.begin([2], np.ones((1, 2)))  # no action in between: there is no episode to store
     assert learner.finished_episodes() == []
 
 
-def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
+def test_endless_episode_is_stored_in_parts_of_the_memory_size():
     learner = make_learner(agents=1, network="lstm", buffer_size=60)
     live(learner, np.random.default_rng(0), 59, end=0.0)
     assert learner.memory.storage.steps == 0
@@ -167,7 +167,7 @@ def test_an_endless_episode_is_stored_in_parts_of_the_size_of_the_memory():
     assert (learner.memory.storage.steps, learner.episodes) == (60, 2)
 
 
-def test_pieces_of_a_running_episode_are_learned_from_and_the_episode_is_counted_once():
+def test_fragments_of_a_running_episode_are_used_and_counted_once():
     learner = make_learner(agents=1, buffer_size=1000, learning_starts=20, fragment_length=20)
     live(learner, np.random.default_rng(0), 19, end=0.0)
     assert (learner.memory.storage.steps, learner.counters.warm_up) == (0, -1)
@@ -196,7 +196,7 @@ def test_pieces_of_a_running_episode_are_learned_from_and_the_episode_is_counted
     )
 
 
-def test_an_endless_episode_in_pieces_is_counted_once_in_the_length_of_the_memory():
+def test_fragmented_endless_episode_is_counted_once_per_memory_length():
     learner = make_learner(agents=1, buffer_size=60, fragment_length=25)
     live(learner, np.random.default_rng(0), 130, end=0.0)
     assert [record.length for record in learner.finished_episodes()] == [60, 60]
@@ -229,7 +229,7 @@ def test_episodes_are_reported_with_unscaled_returns():
     assert np.isnan(learner.statistics()["return_mean"])
 
 
-def test_how_unevenly_a_sampler_draws_is_reported():
+def test_effective_share_of_a_sampler_is_reported():
     learner = make_learner(algorithm="sac", sampler="proportional", replay="none")
     live(learner, np.random.default_rng(0), 30)
     assert learner.gradient_steps > 20
@@ -239,7 +239,7 @@ def test_how_unevenly_a_sampler_draws_is_reported():
 
 @pytest.mark.parametrize(("target_entropy", "way"), [(30.0, 1), (-30.0, -1)])
 def test_the_temperature_of_sac_is_reported(target_entropy, way):
-    # neither can be reached, so the temperature moves by Adam's step, the learning rate, in its logarithm
+    # neither target can be reached, so the log temperature moves by Adam's step, the learning rate
     learner = make_learner(
         algorithm="sac", target_entropy=target_entropy, temperature=0.5, learning_rate=1e-2
     )
@@ -252,7 +252,7 @@ def test_the_temperature_of_sac_is_reported(target_entropy, way):
     assert "temperature" not in make_learner().statistics()
 
 
-def test_scales_are_those_of_the_memory():
+def test_scales_are_computed_from_the_memory():
     learner = make_learner(agents=4, learning_starts=200)
     rng = np.random.default_rng(0)
     while learner.counters.warm_up < 0:
@@ -275,7 +275,7 @@ def test_scales_are_those_of_the_memory():
     assert learner.statistics()["reward_scale"] == learner.reward_scale.value
 
 
-def test_the_full_sweep_refreshes_final_values_and_far_flags():
+def test_full_sweep_refreshes_final_values_and_far_policy_flags():
     learner = make_learner(agents=4, learning_rate=1e-2)
     rng = np.random.default_rng(0)
     while learner.gradient_steps < 999:
@@ -301,7 +301,7 @@ def test_the_full_sweep_refreshes_final_values_and_far_flags():
     np.testing.assert_array_equal(memory.values.v_tbc[indices], stored)
 
 
-def test_targets_look_as_far_ahead_as_the_horizon_has_grown():
+def test_targets_use_the_current_discount():
     learner = make_learner(agents=4, gamma=0.99, gamma_first=0.5, gamma_steps=2000)
     while learner.environment_steps < 1000:
         live(learner, np.random.default_rng(0), 1)
@@ -378,19 +378,19 @@ def test_a_snapshot_acts_like_the_learner_and_does_not_learn():
             gymnasium.spaces.Box(-1, 1, (2, 2)),
             "action space must be a Box of one axis or Discrete",
         ),
-        (box(2), gymnasium.spaces.Discrete(1), "leave a choice"),
+        (box(2), gymnasium.spaces.Discrete(1), "at least two actions"),
         (box(2), gymnasium.spaces.MultiBinary(2), "action space must be a Box"),
-        (box(0), box(1), "must have a component"),
+        (box(0), box(1), "must have at least one component"),
         (box(2), box(1, -np.inf, np.inf), "finite bounds"),
         (box(2), box(1, 1.0, 1.0), "high above low"),
     ],
 )
-def test_spaces_that_cannot_be_served_are_refused(observation, action, message):
+def test_unsupported_spaces_are_refused(observation, action, message):
     with pytest.raises(ValueError, match=message):
         Learner(AgentConfig(**SMALL), observation, action, agents=1, seed=0)
 
 
-def test_misuse_is_refused_in_a_sentence():
+def test_misuse_is_refused_in_one_sentence():
     learner = make_learner()
     with pytest.raises(ValueError, match="agent 3 does not exist: there are 3"):
         learner.begin([3], np.zeros((1, 2)))
@@ -401,7 +401,7 @@ def test_misuse_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="agent 1 sent an observation that is not finite"):
         learner.begin([0, 1], np.array([[0.0, 1.0], [np.nan, 0.0]]))
     learner.begin([0], np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="agent 0 waits for no outcome"):
+    with pytest.raises(ValueError, match="agent 0 does not wait for an outcome"):
         learner.observe([0], [0.0], [False], [False], np.zeros((1, 2)))
     learner.act([0])
     with pytest.raises(ValueError, match="agent 0 already waits"):

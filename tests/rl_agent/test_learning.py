@@ -54,7 +54,7 @@ class LinearQuadratic(gymnasium.Env):
 
 
 class Recall(gymnasium.Env):
-    """The cue of the first observation is asked for three steps later, when nothing shows it any more."""
+    """The agent has to repeat the cue of the first observation three steps later, when it is no longer visible."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     action_space = UNIT
@@ -94,7 +94,7 @@ class Thirds(gymnasium.Env):
 
 
 class Corridor(gymnasium.Env):
-    """Two ways: the left door ends it at once with 1, the right one after three more steps with 2."""
+    """Two doors: the left one ends the episode at once with 1, the right one after three more steps with 2."""
 
     observation_space = gymnasium.spaces.Box(-1.0, 10.0, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -204,7 +204,7 @@ def test_identity_is_learned_from_prioritised_steps(algorithm, sampler):
 
 
 class Gentle(LinearQuadratic):
-    """The same with weaker actions, so that the first, aimless ones do not carry it far away."""
+    """The same with weaker actions, so that the first random ones do not move the state far away."""
 
     action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32)
 
@@ -296,7 +296,7 @@ DISCRETE = {
 
 
 @pytest.mark.parametrize("algorithm", DISCRETE)
-def test_the_right_choice_is_learned(algorithm):
+def test_discrete_choice_is_learned(algorithm):
     steps = 6000 if algorithm == "a3c" else 3000
     learner = trained(
         Thirds, steps, algorithm=algorithm, hidden=(32, 32), gamma=0.0, **DISCRETE[algorithm]
@@ -307,7 +307,7 @@ def test_the_right_choice_is_learned(algorithm):
 
 @pytest.mark.parametrize(("gamma", "best"), [(0.5, 1.0), (0.98, 2.0)])
 @pytest.mark.parametrize("algorithm", ["vracer", "acer", "ppo"])
-def test_patience_pays_as_far_as_the_discount_says(algorithm, gamma, best):
+def test_discount_decides_between_early_and_late_reward(algorithm, gamma, best):
     settings = DISCRETE[algorithm] | (
         {"env_steps_per_gradient_step": 3.0} if algorithm == "vracer" else {}
     )
@@ -365,7 +365,7 @@ MEMORY = {
 
 
 @pytest.mark.parametrize("algorithm", MEMORY)
-def test_every_algorithm_of_the_papers_recalls_with_an_lstm(algorithm):
+def test_every_lstm_algorithm_recalls_the_cue(algorithm):
     common = {
         "network": "lstm",
         "hidden": (16,),

@@ -30,7 +30,7 @@ def policy_of(space=ACTIONS, **settings):
         {"frames": 3, "previous_action": True},
     ],
 )
-def test_a_single_observation_gives_the_row_of_a_batch(settings):
+def test_single_observation_gives_the_same_as_in_a_batch(settings):
     policy = policy_of(**settings)
     episode = np.random.default_rng(1).normal(size=(6, 4, 3))
     state, alone = policy.initial_state(4), None
@@ -42,14 +42,14 @@ def test_a_single_observation_gives_the_row_of_a_batch(settings):
         np.testing.assert_allclose(alone, state[2], atol=1e-6)
 
 
-def test_a_state_of_a_batch_of_one_stays_one():
+def test_state_of_a_batch_of_one_keeps_its_batch_axis():
     policy = policy_of(network="lstm")
     action, state = policy.act(np.zeros(3), policy.initial_state(1))
     assert action.shape == (2,)
     assert policy.act(np.ones(3), state)[1].shape == state.shape
 
 
-def test_discrete_actions_are_the_tasks_numbers():
+def test_discrete_actions_use_the_numbering_of_the_task():
     policy = policy_of(Discrete(3, start=5), algorithm="dqn")
     actions, _ = policy.act(np.random.default_rng(0).normal(0.0, 5.0, (200, 3)))
     assert set(actions[:, 0]) <= {5.0, 6.0, 7.0}
@@ -67,18 +67,18 @@ def test_discrete_actions_are_the_tasks_numbers():
         (np.zeros((2, 3)), np.zeros(32), "a state of shape (32,), but (2, 16) belongs"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(observations, state, says):
+def test_wrong_shapes_are_refused(observations, state, says):
     with pytest.raises(ValueError, match=r".") as refusal:
         policy_of(network="lstm").act(observations, state)
     assert says in str(refusal.value)
 
 
-def test_a_sample_needs_a_random_generator():
+def test_sampling_needs_a_random_generator():
     with pytest.raises(ValueError, match="rng"):
         policy_of().act(np.zeros(3), deterministic=False)
 
 
-def test_what_was_saved_is_loaded_from_the_file_and_from_its_folder(tmp_path):
+def test_policy_loads_from_the_file_and_from_its_folder(tmp_path):
     policy = policy_of(network="lstm")
     policy.save(tmp_path / "checkpoint.npz")
     seen = np.random.default_rng(1).normal(size=(5, 3))
@@ -86,7 +86,7 @@ def test_what_was_saved_is_loaded_from_the_file_and_from_its_folder(tmp_path):
         np.testing.assert_array_equal(Policy.load(place).act(seen)[0], policy.act(seen)[0])
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+def test_file_that_is_not_a_checkpoint_is_refused(tmp_path):
     (tmp_path / "checkpoint.npz").write_bytes(b"nothing of the kind")
     with pytest.raises(CheckpointError):
         Policy.load(tmp_path)

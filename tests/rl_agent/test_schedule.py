@@ -24,20 +24,20 @@ def test_after_warm_up_gradient_steps_keep_the_ratio_exactly(steps):
         assert 0 <= owed - counters.gradient_steps < 1
 
 
-def test_nothing_is_owed_before_learning_starts_nor_when_actions_are_taken_back():
+def test_no_updates_are_due_before_learning_starts_or_after_revoked_actions():
     schedule = ratio(1.0)
     assert schedule.updates_due(Counters(issued=500), 0) == 0
     assert schedule.may_act(Counters(issued=500), 0)
     assert schedule.updates_due(Counters(issued=498, warm_up=490, gradient_steps=10), 0) == 0
 
 
-def test_agents_wait_while_more_than_a_step_of_each_is_owed():
+def test_agents_wait_while_more_than_one_update_per_agent_is_due():
     schedule = ratio(1.0, agents=4)
     assert schedule.may_act(Counters(issued=104, warm_up=100), 0)
     assert not schedule.may_act(Counters(issued=105, warm_up=100), 0)
 
 
-def test_learning_begins_once_and_sweeps_come_every_thousand_gradient_steps():
+def test_learning_begins_once_and_sweeps_run_every_thousand_gradient_steps():
     schedule = ratio(1.0)
     assert not schedule.begins_learning(Counters(), 99)
     assert schedule.begins_learning(Counters(), 100)
@@ -46,12 +46,12 @@ def test_learning_begins_once_and_sweeps_come_every_thousand_gradient_steps():
     assert not schedule.sweeps(Counters(gradient_steps=2999))
 
 
-def test_fragments_are_those_of_the_settings():
+def test_fragment_length_is_that_of_the_settings():
     assert ratio(1.0).fragment_length is None
     assert ratio(1.0, fragment_length=20).fragment_length == 20
 
 
-def test_an_iteration_begins_at_its_horizon_and_ends_with_its_last_batch():
+def test_iteration_begins_at_its_horizon_and_ends_with_its_last_batch():
     config = AgentConfig(algorithm="ppo", horizon=100, first_horizon=150, batch_size=10)
     schedule, before, later = Iterations(config, 3), Counters(), Counters(warm_up=150)
     assert Iterations.capacity(config, 3) == 2 * (150 + 3)

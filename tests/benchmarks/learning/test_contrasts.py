@@ -1,4 +1,4 @@
-"""Methods are compared by intervals, and only where they differ in what is said."""
+"""Methods are compared by intervals, and only if they differ in the stated settings alone."""
 
 import re
 from pathlib import Path
@@ -27,12 +27,12 @@ def suite_of(methods, differ_in, compared=None):
     )
 
 
-def test_methods_that_differ_as_is_said_are_trained():
+def test_methods_that_differ_as_stated_are_trained():
     methods = {"ER": {"algorithm": "vracer", "replay": "none"}, "ReF-ER": {"algorithm": "vracer"}}
     assert len(jobs_of("one", suite_of(methods, ["replay"]))) == 2
 
 
-def test_methods_that_differ_in_more_than_is_said_are_refused():
+def test_methods_that_differ_in_more_than_stated_are_refused():
     """The published defaults of DDPG with and without ReF-ER differ in annealing and noise, too."""
     methods = {"ER": {"algorithm": "ddpg", "replay": "none"}, "ReF-ER": {"algorithm": "ddpg"}}
     more = "annealing (0.0 and 5e-07), noise (ou and gaussian), too"
@@ -54,7 +54,7 @@ def test_the_probability_of_improvement_counts_pairs_and_ties_half():
     assert probability_of_improvement([x, y], [y, x]) == pytest.approx(0.5)
 
 
-def test_the_verdict_is_that_of_the_interval():
+def test_verdict_follows_from_the_interval():
     rng = np.random.default_rng(0)
     low, high = rng.normal(0.0, 1.0, 10), rng.normal(5.0, 1.0, 10)
     assert compare([high], [low]).verdict == "better"
@@ -67,7 +67,7 @@ def test_the_verdict_is_that_of_the_interval():
     assert one.difference[0] > 0.0
 
 
-def test_a_method_stands_out_where_all_intervals_say_so():
+def test_method_stands_out_only_if_all_intervals_agree():
     rng = np.random.default_rng(0)
     low, middle, high = (rng.normal(mean, 1.0, 10) for mean in (0.0, 5.0, 10.0))
     assert stands_out(high, {"low": low, "middle": middle}) == "ahead of all"
@@ -77,8 +77,8 @@ def test_a_method_stands_out_where_all_intervals_say_so():
     assert stands_out(high[:2], {"low": low}) == "a trial: two seeds"
 
 
-def test_the_interval_holds_the_difference_as_often_as_it_says():
-    """Of normal scores whose means differ by 1, 20 seeds each: some 95 in a hundred, fewer for few seeds."""
+def test_interval_has_its_nominal_coverage():
+    """For normal scores whose means differ by 1, with 20 seeds each: about 95 %, less for few seeds."""
     rng, held = np.random.default_rng(1), 0
     for _ in range(60):
         _, low, high = compare([rng.normal(1.0, 1.0, 20)], [rng.normal(0.0, 1.0, 20)]).difference
@@ -87,7 +87,7 @@ def test_the_interval_holds_the_difference_as_often_as_it_says():
 
 
 @pytest.mark.parametrize("study", ["figure6", "flow_peers", "memory", "mujoco", "refer", "sisl"])
-def test_the_contrasts_of_the_studies_are_like_beside_like(study):
+def test_contrasts_of_the_studies_differ_only_as_stated(study):
     plan = read_plan(PLANS / f"{study}.yaml")
     assert any(suite.contrasts for suite in plan.values())
     for name, suite in plan.items():
@@ -133,8 +133,8 @@ def test_the_table_has_a_row_for_each_task_and_contrast_that_can_be_compared():
     assert len(contrast_table(suite, {})) == 2
 
 
-def test_a_claim_of_a_paper_has_the_finding_of_its_interval(tmp_path):
-    """Of two claims about the same trainings one is seen and the other's opposite; the third has no trainings."""
+def test_finding_on_a_claim_follows_from_its_interval(tmp_path):
+    """Of two opposite claims about the same trainings one is observed; the third claim has no trainings."""
     claims = [
         papers.Claim(says="it holds", where="here", study="one", suite="tiny", methods=methods)
         for methods in (("ReF-ER", "ER"), ("ER", "ReF-ER"), ("ReF-ER", "PER"))
@@ -159,7 +159,7 @@ def test_a_claim_of_a_paper_has_the_finding_of_its_interval(tmp_path):
     assert cells[0][5:7] == ["3", "`replay`"]
 
 
-def test_every_claim_of_the_papers_names_methods_that_are_planned():
+def test_claims_of_the_papers_name_planned_methods():
     for claims in papers.read_claims().values():
         for claim in claims:
             suite = read_plan(PLANS / f"{claim.study}.yaml")[claim.suite]

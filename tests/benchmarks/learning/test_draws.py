@@ -33,8 +33,8 @@ def a_checkpoint(sampler, folder):
 
 
 @pytest.mark.parametrize("sampler", ["proportional", "ners"])
-def test_the_effective_share_is_that_of_many_draws(draws, sampler, tmp_path):
-    """It is the chance that two draws differ over that of uniform ones: 1 / (n sum p^2)."""
+def test_effective_share_equals_that_of_many_draws(draws, sampler, tmp_path):
+    """The effective share is 1 / (n sum p^2), estimated here from the sampled frequencies p of n steps."""
     learner, checkpoint = a_checkpoint(sampler, tmp_path)
     found = draws.draws_of(checkpoint)
     storage, rng, count = learner.memory.storage, np.random.default_rng(0), 4000
@@ -48,7 +48,7 @@ def test_the_effective_share_is_that_of_many_draws(draws, sampler, tmp_path):
     assert found["scores"] == sorted(found["scores"])
 
 
-def test_what_ero_lets_through_is_told_from_what_is_new(draws, tmp_path):
+def test_ero_scores_are_separated_from_new_steps(draws, tmp_path):
     learner, checkpoint = a_checkpoint("ero", tmp_path)
     found, scores = (
         draws.draws_of(checkpoint),
@@ -59,12 +59,12 @@ def test_what_ero_lets_through_is_told_from_what_is_new(draws, tmp_path):
     assert 0.0 < found["not_drawn_yet"] < 0.5
 
 
-def test_uniform_draws_have_nothing_to_say(draws, tmp_path):
+def test_uniform_sampler_has_no_statistics(draws, tmp_path):
     _, checkpoint = a_checkpoint("uniform", tmp_path)
     assert draws.draws_of(checkpoint) is None
 
 
-def test_the_table_spans_the_seeds(draws):
+def test_table_gives_the_range_over_the_seeds(draws):
     replay = importlib.import_module("benchmarks.learning.replay")
     plan = replay.read_plan(replay.ROOT / "benchmarks" / "learning" / "replay.yaml")
     jobs = replay.jobs_of("sac", plan["sac"])
@@ -81,7 +81,7 @@ def test_the_table_spans_the_seeds(draws):
     ]
 
 
-def test_the_published_network_has_the_layers_of_ours():
+def test_published_network_has_as_many_weights_as_ours():
     published = importlib.import_module("benchmarks.learning.ners_as_published")
     theirs = sum(weight.numel() for weight in published.Scores().parameters())
     ours = ScoreNetwork(published.FEATURES, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Figure 6: trainings that leave their policies, and the page of them."""
+"""Figure 6: trainings that keep their policies, and their page."""
 
 import importlib
 import sys
@@ -77,7 +77,7 @@ def test_a_training_leaves_its_policy_and_a_row_of_the_page(figure6, tmp_path):
     assert "1 of 1 trainings done." in page.read_text()
 
 
-def test_shares_of_far_policy_steps_are_those_of_the_latest_row_and_of_refer_alone(module):
+def test_far_policy_shares_are_of_the_latest_row_and_only_with_refer(module):
     def training(replay, shares):
         curve = [
             {"environment_steps": 100 * n + 90, "far_fraction": share, "kl": float(n)}

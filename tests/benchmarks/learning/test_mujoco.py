@@ -1,4 +1,4 @@
-"""The queue of trainings: really run, killed, resumed; and what the page says of the results."""
+"""The queue of trainings, really run, killed and resumed, and the page of the results."""
 
 import contextlib
 import dataclasses
@@ -63,7 +63,7 @@ def studies():
 
 
 @pytest.mark.slow
-def test_a_killed_queue_goes_on_and_no_job_runs_twice(
+def test_killed_queue_resumes_and_no_job_runs_twice(
     tmp_path: Path, plan: Path, run, studies, capsys
 ):
     work, results = tmp_path / "work", tmp_path / "results.parquet"
@@ -135,7 +135,7 @@ def test_a_killed_queue_goes_on_and_no_job_runs_twice(
 
 
 @pytest.mark.slow
-def test_a_failing_job_is_named_and_the_others_go_on(
+def test_failing_job_is_named_and_the_others_continue(
     tmp_path: Path, plan: Path, run, page, studies
 ):
     broken = tmp_path / "work" / "tiny" / "InvertedPendulum-v5_vracer_seed0" / "checkpoint"
@@ -154,7 +154,7 @@ def test_a_failing_job_is_named_and_the_others_go_on(
     assert 0 < (tmp_path / "images" / "learning_tiny.png").stat().st_size < 1_500_000
 
 
-def test_what_stands_beside_a_suite_must_be_there(plan: Path):
+def test_methods_beside_a_suite_must_exist(plan: Path):
     module = importlib.import_module("benchmarks.learning.suites.plan")
     other = TINY["tiny"] | {"beside": ["tiny/V-RACER", "tiny"]}
     plan.write_text(yaml.safe_dump(TINY | {"other": other}))
@@ -164,7 +164,7 @@ def test_what_stands_beside_a_suite_must_be_there(plan: Path):
         module.read_plan(plan)
 
 
-def test_the_page_shows_what_stands_beside_as_far_as_the_suite_goes(
+def test_page_shows_methods_beside_a_suite_up_to_its_length(
     tmp_path: Path, plan: Path, page, studies
 ):
     module = importlib.import_module("benchmarks.learning.suites.plan")
@@ -224,7 +224,7 @@ def test_the_bootstrap_is_stratified():
     assert low < 0.5 < high
 
 
-def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth():
+def test_curve_value_is_the_mean_of_the_last_twentieth():
     curve = np.array([[100.0, 1.0, 1.0, 5.0], [960.0, 9.6, 1.0, 1.0], [1000.0, 10.0, 3.0, 2.0]])
     np.testing.assert_allclose(
         curves.curve_at(curve, 0, np.array([50.0, 500.0, 1000.0])), [np.nan, 5.0, 1.75]
@@ -232,12 +232,12 @@ def test_a_value_is_the_mean_of_the_episodes_of_the_last_twentieth():
     np.testing.assert_allclose(curves.curve_at(curve, 1, np.array([10.0])), [1.75])
 
 
-def test_where_no_episode_ended_for_long_the_last_few_count():
+def test_curve_value_uses_the_last_episodes_after_a_long_gap():
     curve = np.array([[100.0, 1.0, 6.0, 7.0], [200.0, 2.0, 8.0, 1.0], [300.0, 3.0, 4.0, 4.0]])
     np.testing.assert_allclose(curves.curve_at(curve, 0, np.array([900.0, 150.0])), [2.0, 7.0])
 
 
-def test_stable_baselines3_sees_ends_as_they_are():
+def test_stable_baselines3_receives_the_ends_of_episodes():
     pytest.importorskip("stable_baselines3")
     from coupling.worker.environments import make_vector
 
@@ -259,9 +259,7 @@ def test_stable_baselines3_sees_ends_as_they_are():
 
 
 @pytest.mark.parametrize("discrete", [False, True])
-def test_stable_baselines3_sees_the_agents_of_a_multi_agent_environment_one_by_one(
-    monkeypatch, discrete
-):
+def test_stable_baselines3_receives_each_agent_as_an_environment(monkeypatch, discrete):
     """Two environments of three in the meadow of the service's tests; cow_2 leaves at step 3, and all end at 4."""
     pytest.importorskip("stable_baselines3")
     from coupling.worker.environments import make_vector

@@ -15,7 +15,7 @@ def replay():
     return importlib.import_module("benchmarks.learning.replay")
 
 
-def test_every_job_is_valid_and_samplers_differ_in_nothing_else(replay):
+def test_jobs_of_a_suite_differ_only_in_the_sampler(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "learning" / "replay.yaml")
     jobs = {name: replay.jobs_of(name, suite) for name, suite in plan.items()}
     assert len(jobs["sac"]) == len(jobs["td3"]) == 3 * 4 * 4
@@ -68,8 +68,8 @@ def test_the_page_has_a_row_for_each_sampler_beside_the_paper(replay, tmp_path):
     assert page.read_text().count("0 of 12 trainings done") == of_twelve - 1
 
 
-def test_the_difference_of_two_interquartile_means_has_the_interval_of_normal_samples(replay):
-    """Far apart and many, the means of the middle half are those of normal numbers, whose spread is known."""
+def test_interval_of_an_interquartile_mean_difference_of_normal_samples(replay):
+    """For many normal samples the spread of the interquartile mean is known."""
     rng = np.random.default_rng(5)
     one, other = rng.normal(3.0, 1.0, 100), rng.normal(1.0, 1.0, 100)
     mean, low, high = replay.compare([one], [other]).difference
@@ -81,7 +81,7 @@ def test_the_difference_of_two_interquartile_means_has_the_interval_of_normal_sa
     assert low < mean < high
 
 
-def test_methods_of_another_suite_stand_beside_those_of_a_suite(replay):
+def test_methods_of_another_suite_are_listed_beside_those_of_a_suite(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "learning" / "replay.yaml")
     results = ROOT / "benchmarks" / "results" / "replay.parquet"
     found = replay.methods_of("ablation", plan["ablation"], results)
@@ -89,7 +89,7 @@ def test_methods_of_another_suite_stand_beside_those_of_a_suite(replay):
     assert {one["settings"]["suite"] for one in found["NERS"]} == {"sac"}
 
 
-def test_two_jobs_of_a_suite_never_have_the_same_files(replay):
+def test_jobs_of_a_suite_with_the_same_name_are_refused(replay):
     plan = replay.read_plan(ROOT / "benchmarks" / "learning" / "replay.yaml")
     both = {"presets": ["atari/ms_pacman", "atari/kung_fu_master"]}
     suite = plan["rainbow_ms_pacman"].model_copy(update=both)

@@ -1,4 +1,4 @@
-"""Tables say in what their rows differ: whatever an algorithm reads, and nothing that it does not."""
+"""Tables list the settings in which their rows differ: all that an algorithm reads, and no others."""
 
 from benchmarks.learning.suites.settings import (
     differences,
@@ -26,7 +26,7 @@ def cells(lines):
     return {name: set(settings.split(", ")) for name, settings in rows}
 
 
-def test_the_memory_and_the_ratio_of_steps_are_named():
+def test_buffer_size_and_ratio_of_steps_are_named():
     base = {"algorithm": "vracer", "buffer_size": 4096, "learning_starts": 1000}
     more = base | {"buffer_size": 16384, "env_steps_per_gradient_step": 0.25}
     found = cells(differences({"one": [training(**base)], "other": [training(**more)]}))
@@ -42,7 +42,7 @@ def test_settings_that_an_algorithm_does_not_read_are_left_out():
     assert not any(cell.startswith("horizon") for cell in found["V-RACER"])
 
 
-def test_an_option_of_one_algorithm_is_named_where_it_is_not_its_default():
+def test_option_of_one_algorithm_is_named_if_not_its_default():
     sac = [training(algorithm="sac")]
     plain = cells(differences({"V-RACER": [training(algorithm="vracer")], "SAC": sac}))
     split = [training(algorithm="vracer", trunks="separate")]
@@ -56,7 +56,7 @@ def test_rows_without_a_difference_have_no_table():
     )
 
 
-def test_a_training_differs_from_another_in_its_task_and_its_agent():
+def test_differences_in_task_and_agent_are_listed():
     base = training(algorithm="sac", env_options={"cfl": 0.5, "start_range": "narrow"})
     other = training(
         algorithm="sac",
@@ -75,8 +75,8 @@ def test_a_training_differs_from_another_in_its_task_and_its_agent():
     assert what_differs(training(algorithm="ddpg"), base) is None
 
 
-def test_two_methods_differ_in_the_rates_and_lengths_that_they_have():
-    """ACER's policy has a rate of its own unless it is named, and TIS has one for all."""
+def test_shared_differences_include_learning_rates_and_steps():
+    """ACER's policy has a separate learning rate unless it is set, and TIS has one for all."""
     acer, tis = (training(algorithm=name, learning_rate=1e-3) for name in ("acer", "tis"))
     found = shared_differences([acer], [tis])
     assert {"algorithm", "policy_learning_rate"} <= set(found)
@@ -85,7 +85,7 @@ def test_two_methods_differ_in_the_rates_and_lengths_that_they_have():
     assert shared_differences([acer], [acer | {"steps": 500}]) == ["steps"]
 
 
-def test_v_racer_with_centred_advantages_is_called_that():
+def test_row_name_mentions_centred_advantages():
     assert row_name("V-RACER, x", [training(algorithm="vracer")]) == "V-RACER, x"
     centred = [training(algorithm="vracer", center_advantages=True)]
     assert row_name("V-RACER, x", centred) == "V-RACER + centred advantages, x"

@@ -1,4 +1,4 @@
-"""The table of what the learners learn by default says what the results say, and what there is none of."""
+"""The table of learners with default settings matches the results, including trainings that are missing."""
 
 import importlib
 from pathlib import Path
@@ -23,7 +23,7 @@ def keep(results, task, method, seed, mean_return):
     importlib.import_module("benchmarks.studies").pack(results, [found])
 
 
-def test_the_table_marks_who_comes_near_the_best(small, tmp_path):
+def test_table_marks_methods_near_the_best_return(small, tmp_path):
     results = tmp_path / "small.parquet"
     keep(results, "lq2", "vracer", 0, -0.31)
     keep(results, "lq2", "vracer", 1, -0.32)
@@ -53,7 +53,7 @@ def test_the_table_marks_who_comes_near_the_best(small, tmp_path):
     assert "recall" not in rows  # nobody has trained on it
 
 
-def test_a_training_takes_the_environments_and_the_settings_of_a_run(small):
+def test_training_uses_the_settings_of_a_run(small):
     job = small.job_of("lq2", "vracer", 3)
     assert (job.steps, job.agents, job.seed, job.suite) == (60_000, 24, 3, "lq2")
     assert (job.agent["beta"], job.agent["learning_starts"], job.agent["buffer_size"]) == (

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow
-def test_nothing_but_counted_rejections(tmp_path):
+def test_hostile_frames_are_only_rejected_and_counted(tmp_path):
     result = tmp_path / "fuzz.json"
     command = [
         sys.executable,

@@ -18,7 +18,7 @@ def without_a_device() -> dict[str, str]:
     return os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 
 
-def test_without_a_gpu_one_sentence_says_so(tmp_path: Path) -> None:
+def test_missing_gpu_gives_a_one_line_error(tmp_path: Path) -> None:
     """Whoever has no GPU, or no CuPy, is told by the first part, which is kept like any other."""
     command = [sys.executable, str(SCRIPT), "-o", str(tmp_path)]
     ended = subprocess.run(
@@ -47,8 +47,8 @@ def test_a_part_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any(line.startswith("steps FAILED: ") for line in gpu.failures({"steps": found}))
 
 
-def test_a_part_that_is_cut_off_keeps_what_it_had(tmp_path: Path) -> None:
-    """The process and what it has started are gone, and what it had written is read."""
+def test_part_that_times_out_keeps_its_output(tmp_path: Path) -> None:
+    """The process and its children are gone, and its output is read."""
     script, child = tmp_path / "slow.py", tmp_path / "child"
     script.write_text(
         "import os, pathlib, subprocess, sys, time\n"
@@ -69,7 +69,7 @@ def test_a_part_that_is_cut_off_keeps_what_it_had(tmp_path: Path) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs; one that has ended and that nobody has asked for does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
@@ -77,10 +77,10 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_what_a_part_noted_before_it_was_cut_off(
+def test_part_that_times_out_keeps_its_notes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part that notes and then takes too long: its line has what it noted, and says that it was cut off."""
+    """A part that notes and then takes too long: its line has the notes, and says that it was cut off."""
     slow = tmp_path / "gpu.py"
     slow.write_text(
         "import sys, time\n"

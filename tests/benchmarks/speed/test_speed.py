@@ -21,11 +21,11 @@ def test_the_page_has_the_table_of_the_kept_results(speed):
 @pytest.mark.parametrize(
     ("value", "answer"), [(2.9, "missed"), (3.0, "reached, barely"), (3.2, "reached")]
 )
-def test_a_speed_is_held_to_its_target(speed, value, answer):
+def test_speed_is_compared_with_its_target(speed, value, answer):
     assert speed.verdict(value, 3.0) == answer
 
 
-def test_a_row_is_picked_only_when_it_is_the_only_one(speed):
+def test_pick_requires_exactly_one_row(speed):
     rows = json.loads((speed.RESULTS / "solver.json").read_text())["rows"]
     assert speed.pick(rows, nx=512, threads=2)["ny"] == 256
     with pytest.raises(ValueError, match="0 rows of the bench"):

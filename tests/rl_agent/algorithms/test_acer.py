@@ -38,7 +38,7 @@ def test_the_trust_region_solves_its_quadratic_program():
     assert 3 < binding < 17
 
 
-def test_without_divergence_the_trust_region_lets_every_gradient_pass():
+def test_trust_region_is_inactive_without_divergence():
     g = torch.tensor([[3.0, -2.0]])
     torch.testing.assert_close(trust_region_step(g, torch.zeros(1, 2), 1.0), g)
 
@@ -93,7 +93,7 @@ def test_retrace_of_full_traces_and_no_critic_is_the_discounted_return():
         )
 
 
-def test_stretches_of_acer_are_those_of_the_episodes():
+def test_segments_match_the_stored_episodes():
     learner = a_learner("acer", episodes=5, segment=6)
     memory = learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.0)
@@ -122,8 +122,8 @@ def test_stretches_of_acer_are_those_of_the_episodes():
     )
 
 
-def test_places_before_an_episode_change_nothing():
-    """A graph has rows for them, because its shapes are fixed; on the CPU they are left out."""
+def test_padding_before_an_episode_changes_nothing():
+    """A CUDA graph has rows for padding, because its shapes are fixed; on the CPU they are left out."""
     learner = a_learner("acer", choices=3, episodes=4, segment=14)
     algorithm = learner.algorithm
     source = Source(
@@ -150,10 +150,10 @@ def test_places_before_an_episode_change_nothing():
         if not (choices and without == "dueling")
     ],
 )
-def test_acer_is_its_pseudo_code(choices, without):
+def test_acer_matches_its_pseudo_code(choices, without):
     """Algorithms 2 and 3 segment by segment: dtheta and dtheta_v as they are accumulated there.
 
-    ``without`` leaves one of their components out.
+    ``without`` leaves out one of their components.
     """
     settings = {
         "without": (without,) if without else (),
@@ -279,7 +279,7 @@ def test_acer_is_its_pseudo_code(choices, without):
 def acer_that_collects(
     steps, *, ends=0.0, agents=2, seed=0, save=lambda learner: learner, **settings
 ):
-    """A learner of discrete actions after ``steps`` steps of each agent, and what its on-policy calls learned from.
+    """A learner of discrete actions after ``steps`` steps of each agent, and the steps used by its on-policy calls.
 
     ``ends`` is the chance that a step is the last one of its episode; halfway the learner goes through ``save``.
     """
@@ -324,8 +324,8 @@ def acer_that_collects(
 @pytest.mark.parametrize(
     ("piece", "ends", "start"), [(5, 0.0, 10), (5, 0.1, 10), (None, 0.05, 10), (None, 0.05, 300)]
 )
-def test_every_collected_step_is_learned_from_on_policy_exactly_once(ratio, piece, ends, start):
-    """Algorithm 1; but for what was collected since the last on-policy call."""
+def test_every_collected_step_is_used_on_policy_exactly_once(ratio, piece, ends, start):
+    """Algorithm 1; except for steps collected since the last on-policy call."""
     learner, calls = acer_that_collects(
         600, ends=ends, fragment_length=piece, learning_starts=start, replay_ratio=ratio,
         env_steps_per_gradient_step=10 / (1 + ratio),
@@ -346,7 +346,7 @@ def test_every_collected_step_is_learned_from_on_policy_exactly_once(ratio, piec
         assert on_policy / len(calls) == pytest.approx(1 / (1 + ratio), abs=0.1)
 
 
-def test_more_gradient_steps_than_the_ratio_asks_for_are_replays():
+def test_gradient_steps_beyond_the_ratio_are_replays():
     _, calls = acer_that_collects(
         300, fragment_length=5, replay_ratio=1.0, env_steps_per_gradient_step=1.0
     )
@@ -354,7 +354,7 @@ def test_more_gradient_steps_than_the_ratio_asks_for_are_replays():
     assert sorted(itertools.chain(*calls)) == list(range(600))
 
 
-def test_what_waits_for_an_on_policy_call_survives_a_checkpoint(tmp_path):
+def test_backlog_of_on_policy_steps_survives_a_checkpoint(tmp_path):
     def saved(learner):
         learner.save(tmp_path / "checkpoint.npz")
         return Learner.load(tmp_path / "checkpoint.npz")
@@ -366,8 +366,8 @@ def test_what_waits_for_an_on_policy_call_survives_a_checkpoint(tmp_path):
     np.testing.assert_array_equal(again.algorithm.weights, learner.algorithm.weights)
 
 
-def test_segments_that_fill_up_a_batch_for_a_graph_change_nothing():
-    """On a GPU a call of any number of segments is filled up to whole batches."""
+def test_padding_segments_of_a_graph_batch_change_nothing():
+    """On a GPU the segments of a call are padded to whole batches."""
     learner = a_learner("acer", choices=3, episodes=4, segment=6)
     algorithm, memory = learner.algorithm, learner.memory
     source = Source(memory, learner.state_scale.mean, learner.state_scale.per_std, GAMMA, 1.7)
@@ -384,13 +384,13 @@ def test_segments_that_fill_up_a_batch_for_a_graph_change_nothing():
     np.testing.assert_allclose(algorithm.sorted_results(of_all)["rho"], results["rho"])
 
 
-def test_the_ratio_of_replays_is_refused_where_there_are_none_but_replays():
+def test_replay_ratio_is_refused_for_continuous_actions():
     space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     with pytest.raises(ValueError, match="replay_ratio = 2 is for discrete actions"):
         Learner(AgentConfig(algorithm="acer", replay_ratio=2.0), space, space, agents=1, seed=0)
 
 
-def test_components_that_are_left_out_are_refused_where_there_are_none():
+def test_leaving_out_unavailable_components_is_refused():
     with pytest.raises(ValueError, match="without = dueling is for continuous actions"):
         a_learner("acer", choices=3, without=("dueling",))
     with pytest.raises(ValueError, match="without"):

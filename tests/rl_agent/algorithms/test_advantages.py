@@ -54,7 +54,7 @@ def test_the_advantage_is_f_minus_its_mean_under_the_policy(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_advantage_has_no_mean_under_the_policy_and_its_maximum_there(form):
+def test_advantage_has_zero_mean_and_its_maximum_at_the_policy_mean(form):
     c, _, mean, std = setting(form, n=1, seed=3)
     nodes = np.linspace(-8.0, 8.0, 401)
     weights = np.exp(-0.5 * nodes**2)

@@ -85,7 +85,7 @@ def step(batch, b):
     return s[0, b], after[0, b], *(array[b] for array in rest)
 
 
-def test_ddpg_is_algorithm_4():
+def test_ddpg_matches_algorithm_4():
     learner = a_learner("ddpg", critic_l2=0.01)
     algorithm = learner.algorithm
     algorithm.target[:] -= np.float32(0.05)
@@ -127,7 +127,7 @@ def test_ddpg_is_algorithm_4():
         assert np.abs(gradient[where]).max() > 1e-2
 
 
-def test_td3_is_its_algorithm_1():
+def test_td3_matches_algorithm_1():
     learner = a_learner("td3", target_noise=0.5, target_noise_clip=0.6, activation="softsign")
     algorithm = learner.algorithm
     algorithm.target[:] -= np.float32(0.05)
@@ -175,7 +175,7 @@ def test_td3_is_its_algorithm_1():
         assert np.abs(gradient[where]).max() > 1e-2
 
 
-def test_policy_and_targets_of_td3_move_in_every_second_step():
+def test_td3_updates_policy_and_targets_every_second_step():
     learner = a_learner("td3", learning_rate=1e-2)
     algorithm = learner.algorithm
     slices = algorithm.parts.slices
@@ -193,7 +193,7 @@ def test_policy_and_targets_of_td3_move_in_every_second_step():
     assert algorithm.optimiser.adams["policy"].steps == 3
 
 
-def test_sac_is_its_three_losses():
+def test_sac_matches_its_three_losses():
     learner = a_learner("sac", activation="tanh", sigma=0.6, target_entropy=-1.5)
     algorithm = learner.algorithm
     algorithm.target[:] -= np.float32(0.05)
@@ -304,7 +304,7 @@ def test_nafs_q_is_largest_at_its_mean():
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
 @pytest.mark.parametrize("name", ONE_STEP)
-def test_far_policy_steps_teach_exactly_nothing(name, network):
+def test_far_policy_steps_have_zero_gradient(name, network):
     learner = a_learner(name, network=network, replay="refer", sigma=0.4)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)
@@ -319,7 +319,7 @@ def test_far_policy_steps_teach_exactly_nothing(name, network):
 
 
 @pytest.mark.parametrize("name", ONE_STEP)
-def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
+def test_sampler_weights_scale_the_value_loss(name):
     learner = a_learner(name, replay="none", critic_l2=0.0)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)
@@ -341,7 +341,7 @@ def test_weights_of_a_prioritised_sampler_weigh_the_values_loss(name):
 
 
 @pytest.mark.parametrize("name", ["ddpg", "naf", "td3", "sac"])
-def test_discrete_actions_are_refused_by_those_that_cannot_take_them(name):
+def test_algorithms_without_discrete_actions_refuse_them(name):
     with pytest.raises(
         ValueError,
         match=rf"algorithm = {name} needs continuous actions .* 4 discrete ones; use a3c, .*dqn, rainbow, .* or vracer",
@@ -350,7 +350,7 @@ def test_discrete_actions_are_refused_by_those_that_cannot_take_them(name):
 
 
 def test_closed_form_advantages_of_discrete_actions_are_refused():
-    with pytest.raises(ValueError, match="advantage = quadratic is a form of continuous actions"):
+    with pytest.raises(ValueError, match="advantage = quadratic is for continuous actions"):
         make_algorithm(AgentConfig(advantage="quadratic"), Sizes(3, 1, 4), np.random.default_rng(0))
 
 
@@ -361,8 +361,8 @@ def test_closed_form_advantages_of_discrete_actions_are_refused():
         *((name, 0) for name in ONE_STEP),
     ],
 )
-def test_what_acts_is_what_learns(name, choices):
-    """Right after acting, importance weights are 1 and divergences 0: numpy and torch agree about the policy."""
+def test_acting_and_learning_policies_are_the_same(name, choices):
+    """Right after acting, importance weights are 1 and divergences 0, so the policies of numpy and torch agree."""
     settings = (
         {"horizon": 48, "batch_size": 24} if name in ("a3c", "ppo") else {"learning_starts": 400}
     )

@@ -81,7 +81,7 @@ def moved(name, choices, **settings):
 
 @pytest.mark.parametrize("choices", [0, 3])
 @pytest.mark.parametrize("name", ["tis", "trust-tis"])
-def test_tis_is_appendix_e2(name, choices):
+def test_tis_matches_appendix_e2(name, choices):
     more = {"trust_region": DELTA} if name.startswith("trust") else {}
     learner = moved(name, choices, episodes=4, segment=5, importance_clip=1.2, **more)
     algorithm = learner.algorithm
@@ -111,8 +111,8 @@ def test_tis_is_appendix_e2(name, choices):
 
 @pytest.mark.parametrize("choices", [0, 3])
 @pytest.mark.parametrize("name", ["a3c", "trust-a3c"])
-def test_a3c_is_equation_2(name, choices):
-    """Returns to the end of what each agent did since the last gradient, with the networks of that moment."""
+def test_a3c_matches_equation_2(name, choices):
+    """Returns up to the last step of each agent since the previous gradient, with the networks of that time."""
     more = {"trust_region": DELTA} if name.startswith("trust") else {}
     learner = moved(name, choices, horizon=48, **more)
     algorithm, memory = learner.algorithm, learner.memory
@@ -158,7 +158,7 @@ def test_a3c_is_equation_2(name, choices):
     check(learner, batch, phi_of, directions, targets)
 
 
-def test_a3c_takes_one_gradient_of_a_horizon_and_forgets_it():
+def test_a3c_uses_each_horizon_for_one_gradient():
     learner = a_learner("a3c", horizon=48)
     learner.update()
     assert learner.updates_due() == 0

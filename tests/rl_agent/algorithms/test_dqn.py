@@ -1,4 +1,4 @@
-"""DQN and Rainbow against loops in plain numpy, and on a chain whose Q is known."""
+"""DQN and Rainbow against plain numpy loops, and on a chain with known Q."""
 
 import gymnasium
 import numpy as np
@@ -47,7 +47,7 @@ def softmax(x):
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_the_loss_of_dqn_is_that_of_a_loop(double):
+def test_dqn_loss_equals_a_plain_loop(double):
     learner = a_learner("dqn", choices=3, double=double, **PLAIN)
     algorithm, (_, batch) = learner.algorithm, a_batch(learner)
     target = algorithm.weights + 0.2 * np.random.default_rng(5).standard_normal(
@@ -68,7 +68,7 @@ def test_the_loss_of_dqn_is_that_of_a_loop(double):
     assert loss == pytest.approx(total / 16, rel=1e-5)
 
 
-def test_the_loss_of_rainbow_is_that_of_a_loop():
+def test_rainbow_loss_equals_a_plain_loop():
     learner = a_learner("rainbow", choices=3, **RAINBOW)
     algorithm, (_, batch) = learner.algorithm, a_batch(learner)
     inputs, z = algorithm.inputs(batch, None), np.linspace(-3, 3, 5)
@@ -101,7 +101,7 @@ def test_the_loss_of_rainbow_is_that_of_a_loop():
     assert not network.views(gradient[place])["noise"].any()  # it is sampled, not learned
 
 
-def test_a_distribution_keeps_its_mean_when_it_is_put_back():
+def test_projection_preserves_the_mean():
     rng = np.random.default_rng(0)
     atoms, p = (
         torch.linspace(-2, 2, 9, dtype=torch.float64),
@@ -117,7 +117,7 @@ def test_a_distribution_keeps_its_mean_when_it_is_put_back():
 
 
 @pytest.mark.parametrize("window", [0, 2])
-def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
+def test_n_step_transitions_equal_a_plain_loop(window):
     learner = a_learner("ddpg", buffer_size=70, learning_starts=60)
     memory: EpisodeMemory = learner.memory
     mean, per_std, _, _ = source_of(memory)[1:]
@@ -152,7 +152,7 @@ def test_steps_ahead_are_those_of_a_loop_over_the_episodes(window):
 
 
 class Chain(gymnasium.Env):
-    """Five places in a row: right from the last one pays 1 and ends, left anywhere pays 0.2 and goes to the first."""
+    """Five states in a row: right from the last gives 1 and ends, left from any gives 0.2 and returns to the first."""
 
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (5,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -179,7 +179,7 @@ def q_of_the_chain(gamma):
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "rainbow"])
-def test_q_of_a_chain_is_found_from_random_steps(algorithm):
+def test_q_of_a_chain_is_learned_from_random_steps(algorithm):
     """Rewards 0.2 again and again against 1 at the end, from any actions: with gamma 0.7 staying is better at first."""
     gamma, settings = 0.7, {"atoms": 21, "value_limit": 1.0} if algorithm == "rainbow" else {}
     config = AgentConfig(
@@ -218,7 +218,7 @@ def test_q_of_a_chain_is_found_from_random_steps(algorithm):
     assert set(q.argmax(1)) == {0, 1}
 
 
-def test_random_actions_become_rarer_and_those_of_the_noise_are_none():
+def test_epsilon_decays_for_dqn_and_is_zero_for_rainbow():
     learner = a_learner(
         "dqn", choices=2, env_steps_per_gradient_step=2.0, epsilon=0.2, epsilon_steps=100
     )
@@ -231,7 +231,7 @@ def test_random_actions_become_rarer_and_those_of_the_noise_are_none():
     assert a_learner("rainbow", choices=2).algorithm.epsilon == 0.0
 
 
-def test_noise_is_acted_with_until_the_next_update_and_a_policy_at_rest_has_none():
+def test_noise_is_fixed_between_updates_and_off_when_deterministic():
     learner = a_learner("rainbow", choices=3, atoms=3, noise_sigma=2.0)
     algorithm, (_, batch) = learner.algorithm, a_batch(learner)
     seen, nothing = np.ones((2, 3), np.float32), np.zeros((2, 0), np.float32)
@@ -251,7 +251,7 @@ def test_noise_is_acted_with_until_the_next_update_and_a_policy_at_rest_has_none
     assert (actions[:, 0] == still.argmax()).all()
 
 
-def test_streams_of_advantages_do_not_move_the_mean():
+def test_common_shift_of_advantages_does_not_change_q():
     network = QNetwork(3, 0, (4,), 3, 1, encoder=None, is_dueling=True, sigma=None)
     weights = network.initialise(np.random.default_rng(0))
     q = network.reference(torch.from_numpy(weights), torch.ones(1, 2, 3), torch.ones(2))
@@ -261,7 +261,7 @@ def test_streams_of_advantages_do_not_move_the_mean():
     )
 
 
-def test_gradients_are_cut_to_their_greatest_length():
+def test_gradients_are_clipped_to_the_maximum_norm():
     short, long = (
         a_learner("dqn", choices=2, max_gradient_norm=most, **PLAIN) for most in (1e-3, None)
     )

@@ -1,4 +1,4 @@
-"""The fast ways of a gradient step against autograd."""
+"""Fast implementations of a gradient step against autograd."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ FAST = {
 
 @pytest.mark.parametrize("net", NETWORKS)
 @pytest.mark.parametrize("name", FAST)
-def test_the_fast_path_equals_the_reference_of_autograd(name, net):
+def test_fast_path_equals_autograd(name, net):
     """Single precision runs the analytic passes, double precision plain torch (``networks/parameter_views.py``)."""
     if (name, net) == ("ppo", "lstm"):
         pytest.skip("PPO has no lstm")
@@ -64,7 +64,7 @@ WRITTEN_OUT = {
 
 
 def assert_the_same(found, results):
-    """An evaluation of a written-out gradient, and the results of the loss; some steps are far, and some are not."""
+    """Compare the analytic gradient's results with those of the loss; only some of the steps are far-policy."""
     assert 0 < found.far.sum() < len(found.far)
     np.testing.assert_array_equal(found.far, results["far"])
     for kind in ("value", "rho", "kl"):
@@ -74,7 +74,7 @@ def assert_the_same(found, results):
 
 
 def assert_each_part_agrees(algorithm, expected, least):
-    """The gradient that was written out and that of autograd, which is at least so large in every network."""
+    """Compare the analytic gradient with autograd, which must have at least this size in every network."""
     for name, place in algorithm.parts.slices.items():
         if expected[place].size:  # no sigma without a Gaussian
             scale = np.abs(expected[place]).max()
@@ -86,7 +86,7 @@ def assert_each_part_agrees(algorithm, expected, least):
 
 @pytest.mark.parametrize("net", NETWORKS)
 @pytest.mark.parametrize("name", WRITTEN_OUT)
-def test_the_gradient_that_is_written_out_equals_autograd(name, net):
+def test_analytic_gradient_equals_autograd(name, net):
     learner = a_learner(name.split(",")[0], **NETWORKS[net] | WRITTEN_OUT[name])
     algorithm = learner.algorithm
     algorithm.target[:] -= np.float32(0.05)
@@ -123,8 +123,8 @@ WITHOUT = ("retrace", "dueling", "trust_region", "bias_correction")
     + [(0, "mlp", (component,)) for component in WITHOUT]
     + [(3, "mlp", (component,)) for component in WITHOUT if component != "dueling"],
 )
-def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net, without):
-    """Segments that begin in the middle of episodes and at their start, with every term in some of them."""
+def test_analytic_gradient_of_acer_equals_autograd(choices, net, without):
+    """Segments that begin in the middle and at the start of episodes; every term occurs in some of them."""
     settings = {
         "without": without,
         "episodes": 7,
@@ -139,7 +139,7 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net, 
     algorithm.weights[:] *= 3.0 if net == "lstm" else 1.0
     algorithm.target[:] -= 0.3 * rng.standard_normal(len(algorithm.target)).astype(np.float32)
     rules = learner.refer.rules(0)._replace(c_max=1.5)
-    for seed in (1, 2):  # the second with what the first has left in the passes
+    for seed in (1, 2):  # the second reuses the buffers of the first
         _, batch = a_batch(learner, seed)
         random = algorithm._rng.bit_generator.state
         found = algorithm.analytic_gradient(batch, rules, None)
@@ -153,14 +153,14 @@ def test_the_gradient_of_acer_that_is_written_out_equals_autograd(choices, net, 
 
 
 @pytest.mark.parametrize("choices", [0, 3])
-def test_the_gradient_of_ppo_that_is_written_out_equals_autograd(choices):
-    """On networks some way from those that acted, so that some of the steps are clipped."""
+def test_analytic_gradient_of_ppo_equals_autograd(choices):
+    """With networks that differ from those that acted, so that some of the steps are clipped."""
     learner = a_learner("ppo", choices=choices, horizon=64, clip=0.1)
     algorithm, rng = learner.algorithm, np.random.default_rng(5)
     away = 0.2 if choices else 0.02
     algorithm.weights += away * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
     rules = learner.refer.rules(0)
-    for seed in (1, 2):  # the second with what the first has left in the passes
+    for seed in (1, 2):  # the second reuses the buffers of the first
         _, batch = a_batch(learner, seed)
         assert batch.q_ret.min() < 0 < batch.q_ret.max()
         found = algorithm.analytic_gradient(batch, rules, None)
@@ -171,8 +171,8 @@ def test_the_gradient_of_ppo_that_is_written_out_equals_autograd(choices):
 
 
 @pytest.mark.parametrize("name", ONE_STEP)
-def test_updates_by_either_way_move_weights_and_target_alike(name):
-    """Five of them: TD3 moves its policy and its targets in two."""
+def test_analytic_and_autograd_updates_agree(name):
+    """Five updates: TD3 updates its policy and its targets in two of them."""
     fast, slow = (a_learner(name) for _ in range(2))
     slow.algorithm.analytic_gradient = None
     before = {kind: array.copy() for kind, array in fast.algorithm.arrays().items()}
@@ -189,7 +189,7 @@ def test_updates_by_either_way_move_weights_and_target_alike(name):
     np.testing.assert_allclose(fast.memory.values.value, slow.memory.values.value, atol=1e-5)
 
 
-def test_td3_leaves_the_policy_out_of_the_steps_between():
+def test_td3_skips_the_policy_between_its_updates():
     learner = a_learner("td3", target_noise=0.5, policy_delay=2)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)

@@ -1,4 +1,4 @@
-"""PPO and A3C scale the states by a first horizon of its own length, and learn from it as from the others."""
+"""PPO and A3C compute the state scales from a first horizon of its own length, and learn from it as usual."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ AGENTS, HORIZON, FIRST = 4, 16, 64
 
 
 def alive(algorithm, first, steps):
-    """A learner after some steps of its agents, what they saw, and the gradient steps after each of their steps."""
+    """A learner after some steps, its observations, and the number of gradient steps after each step."""
     config = AgentConfig(
         algorithm=algorithm, hidden=(4,), horizon=HORIZON, first_horizon=first, batch_size=16
     )
@@ -33,7 +33,7 @@ def alive(algorithm, first, steps):
 
 
 @pytest.mark.parametrize(("algorithm", "passes"), [("a3c", 1), ("ppo", 10)])
-def test_the_first_iteration_is_longer_and_the_others_are_not(algorithm, passes):
+def test_only_the_first_iteration_is_longer(algorithm, passes):
     learner, seen, updates = alive(algorithm, FIRST, 32)
     first = FIRST // AGENTS
     gradients = [passes * (FIRST // HORIZON) + passes * k for k in range(5)]
@@ -47,12 +47,12 @@ def test_the_first_iteration_is_longer_and_the_others_are_not(algorithm, passes)
 
 
 @pytest.mark.parametrize("algorithm", ["a3c", "ppo"])
-def test_the_first_iteration_is_like_the_others_unless_told(algorithm):
+def test_first_iteration_is_like_the_others_by_default(algorithm):
     learner, seen, updates = alive(algorithm, None, 8)
     assert updates[2] == 0 < updates[3]
     np.testing.assert_allclose(learner.state_scale.mean, seen[:HORIZON].mean(axis=0), rtol=1e-5)
 
 
-def test_the_first_horizon_is_not_shorter():
+def test_first_horizon_must_not_be_shorter():
     with pytest.raises(ValidationError, match="first_horizon = 8 must not be below horizon = 16"):
         AgentConfig(algorithm="a3c", horizon=16, first_horizon=8)

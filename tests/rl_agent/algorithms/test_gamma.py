@@ -1,4 +1,4 @@
-"""The discount factor reaches every algorithm with what is sampled, so that a schedule of it reaches all of them."""
+"""Every algorithm takes the discount factor from the sampled source, so a schedule applies to all of them."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ CASES = [
 
 
 def value_losses(algorithm, gamma_of_settings, gamma, choices, settings):
-    """The loss of the values of one batch: by autograd, and by whatever an update takes."""
+    """The value loss of one batch: by autograd, and as the update computes it."""
     common = {} if algorithm in ("acer", "tis") else {"batch_size": 16}
     learner = a_learner(
         algorithm, choices=choices, gamma=gamma_of_settings, **common | settings
     )  # fmt: skip
     scale, memory = learner.state_scale, learner.memory
-    memory.values.sweep(0.7, 1.7)  # stored targets that know nothing of the settings
+    memory.values.sweep(0.7, 1.7)  # stored targets that do not depend on the settings
     source = Source(memory, scale.mean, scale.per_std, gamma, 1.7)
     samples = learner.sampler.sample(
         memory.storage, learner.config.sample_size, np.random.default_rng(1)
@@ -42,7 +42,7 @@ def value_losses(algorithm, gamma_of_settings, gamma, choices, settings):
 
 
 @pytest.mark.parametrize(("algorithm", "settings", "choices"), CASES)
-def test_the_discount_factor_is_that_of_the_source_and_of_no_setting(algorithm, settings, choices):
+def test_discount_factor_is_taken_from_the_sampled_source(algorithm, settings, choices):
     one = value_losses(algorithm, 0.9, 0.5, choices, settings)
     assert one == value_losses(algorithm, 0.6, 0.5, choices, settings)
     assert one[1] == pytest.approx(one[0], rel=1e-4)

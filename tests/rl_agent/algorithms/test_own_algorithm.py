@@ -1,4 +1,4 @@
-"""An algorithm is a folder that is found: the one that CONTRIBUTING.md shows is written, and learns."""
+"""Custom algorithms: the example in CONTRIBUTING.md is found in its folder and learns."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from pydantic import create_model
 from rl_agent.config import AgentConfig, TwoCritics, registry
 
 ROOT = Path(__file__).parents[3]
-# ruff takes a module whose file is not there for somebody else's
+# ruff takes a module without a file for a third-party one
 OURS = ("--config", 'lint.isort.known-first-party = ["rl_agent"]')
 FILE = re.compile(r"^```python\n# rl_agent/algorithms/(\w+)/(\w+\.py)\n(.*?)^```$", re.M | re.S)
 
@@ -68,7 +68,7 @@ print(untrained, np.abs(learner.policy().act(seen)[0] - seen).mean(), learner.gr
 
 @pytest.mark.parametrize("name", ["__init__.py", "config.py", "loss.py"])
 @pytest.mark.parametrize("check", [("check", *OURS), ("format", "--check")])
-def test_the_example_of_the_page_passes_the_checks_that_it_is_asked_to(name, check):
+def test_example_of_the_page_passes_ruff(name, check):
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     codes = {file: code for _, file, code in FILE.findall(page)}
     codes["__init__.py"] = (
@@ -83,7 +83,7 @@ def test_the_example_of_the_page_passes_the_checks_that_it_is_asked_to(name, che
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_is_found_in_its_folder_and_learns(tmp_path):
+def test_example_of_the_page_is_found_and_learns(tmp_path):
     files = FILE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     assert [(folder, name) for folder, name, _ in files] == [
         ("offpac", "config.py"),
@@ -106,7 +106,7 @@ def test_the_example_of_the_page_is_found_in_its_folder_and_learns(tmp_path):
     assert steps == 3600
 
 
-def test_a_module_of_ones_own_registers_from_outside(tmp_path, monkeypatch):
+def test_external_module_registers_its_algorithm(tmp_path, monkeypatch):
     (tmp_path / "my_algorithm.py").write_text("""
 from typing import Literal
 
@@ -142,7 +142,7 @@ class MineConfig(TwoCritics):
         registry.register("elsewhere:Other")(type("Other", (my_algorithm.MineConfig,), {}))
 
 
-def test_settings_are_those_of_the_class_that_has_the_name_now(monkeypatch):
+def test_settings_follow_the_currently_registered_class(monkeypatch):
     registry.algorithms()
     for default in (1.0, "one"):  # as when a module is imported again after a change
         monkeypatch.setattr(registry, "_kinds", dict(registry._kinds))
@@ -152,7 +152,7 @@ def test_settings_are_those_of_the_class_that_has_the_name_now(monkeypatch):
         assert AgentConfig(algorithm="again").of_mine == default
 
 
-def test_every_folder_with_settings_is_registered_and_has_what_acts_and_learns():
+def test_every_algorithm_folder_is_registered_and_complete():
     folders = {file.parent.name for file in (ROOT / "rl_agent" / "algorithms").glob("*/config.py")}
     kinds = registry.algorithms()
     assert {kind.__module__.split(".")[2] for kind in kinds.values()} == folders

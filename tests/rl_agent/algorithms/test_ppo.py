@@ -17,7 +17,7 @@ from rl_agent import AgentConfig, Learner
 
 
 @pytest.mark.parametrize("choices", [0, 3])
-def test_ppo_is_its_clipped_objective(choices):
+def test_ppo_matches_its_clipped_objective(choices):
     learner = a_learner("ppo", choices=choices, horizon=48, batch_size=24)
     algorithm = learner.algorithm
     if choices:
@@ -58,7 +58,7 @@ def test_ppo_is_its_clipped_objective(choices):
     assert_slopes(algorithm, gradient, parts, least=1e-3, rtol=1e-3)
 
 
-def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
+def test_ppo_cuts_at_its_horizon_and_uses_every_step_in_every_epoch():
     config = AgentConfig(
         algorithm="ppo",
         hidden=(6,),
@@ -103,7 +103,7 @@ def test_ppo_cuts_at_its_horizon_and_learns_from_every_step_in_every_epoch():
     assert lengths[1] == 60
 
 
-def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
+def test_pending_action_at_the_horizon_belongs_to_the_next_iteration():
     config = AgentConfig(algorithm="ppo", hidden=(6,), horizon=8, batch_size=4, epochs=1)
     learner = Learner(config, box(1, np.inf), box(1), agents=2, seed=0)
     learner.begin([0, 1], [[1.0], [2.0]])
@@ -125,7 +125,7 @@ def test_an_action_that_is_out_when_ppo_cuts_belongs_to_the_next_iteration():
     np.testing.assert_array_equal(learner.memory.storage.action[place[0]], out)
     assert learner.memory.storage.reward[place[0]] == 7.0
 
-    # an agent that is cut in the middle of an episode keeps the action that is out
+    # an agent that is cut in the middle of an episode keeps its pending action
     for t in range(3):
         learner.act([0])
         learner.observe([0], [1.0], [False], [False], [[float(t)]])

@@ -97,7 +97,7 @@ def test_fast_gradient_equals_autograd(network, rules, settings):
 
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
-def test_the_torch_step_of_a_gpu_equals_the_fast_update(network):
+def test_torch_step_for_gpus_equals_the_fast_update(network):
     """The same program that a CUDA graph captures, here on the CPU."""
     fast, torch_way = vracer(network), vracer(network)
     for seed in range(5):
@@ -167,12 +167,12 @@ def numpy_outputs(algorithm, weights, observations):
 
 
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
-def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
+def test_far_policy_steps_have_zero_gradient(network):
     algorithm = vracer(network)
     batch = batch_for(algorithm)
     far = algorithm.analytic_gradient(batch, RULES, None).far
     gradient = algorithm.last_gradient.copy()
-    # targets of far-policy steps may be anything: not one bit of the gradient moves
+    # targets of far-policy steps may be anything: the gradient does not change by a bit
     wild = np.where(far, np.float32(1e6), np.float32(0.0))
     changed = Batch(**vars(batch) | {"q_ret": batch.q_ret + wild, "v_tbc": batch.v_tbc - wild})
     algorithm.analytic_gradient(changed, RULES, None)
@@ -181,7 +181,7 @@ def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
     algorithm.analytic_gradient(near, RULES, None)
     assert np.abs(algorithm.last_gradient - gradient).max() > 1e-3
 
-    # and a batch of nothing else, without the penalty, gives zero
+    # a batch of far-policy steps only, without the penalty, gives zero
     nowhere = Batch(**vars(batch) | {"action": batch.action + 50.0})
     evaluation = algorithm.analytic_gradient(nowhere, RULES._replace(beta=1.0), None)
     assert evaluation.far.all()
@@ -189,7 +189,7 @@ def test_far_policy_steps_give_exactly_no_gradient_of_the_loss(network):
     assert not algorithm.last_gradient.any()
 
 
-def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
+def test_step_makes_good_actions_more_and_bad_ones_less_likely():
     algorithm = vracer(batch=4, learning_rate=1e-3)
     batch = batch_for(algorithm, far_out=0.05)
     value = algorithm.analytic_gradient(batch, RULES, None).value
@@ -202,7 +202,7 @@ def test_a_step_makes_good_actions_likelier_and_bad_ones_rarer():
     assert np.mean(np.sign(advantage) * np.log(after / before)) > 0.01
 
 
-def test_the_penalty_alone_pulls_the_policy_to_the_behaviour():
+def test_penalty_alone_pulls_the_policy_towards_the_behaviour():
     algorithm = vracer(batch=64)
     batch = batch_for(algorithm)
     mean = np.full_like(batch.behaviour_mean, 0.3)
@@ -239,7 +239,7 @@ class FixedSampler(UniformSampler):
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.6], ids=["paper", "options"])
-def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
+def test_full_update_equals_a_plain_reference_of_the_paper(decay):
     """Algorithm 3 with eqs. 8, 10, 12 and 13 in double precision, plain loops and finite differences."""
     config = AgentConfig(
         hidden=(4,),
@@ -343,7 +343,7 @@ def test_a_full_update_equals_a_slow_one_written_from_the_paper(decay):
     assert learner.refer.beta == pytest.approx(expected_beta, rel=1e-12)
 
 
-def test_a_common_shift_of_the_advantages_does_not_move_a_centred_policy():
+def test_common_shift_of_advantages_does_not_move_a_centred_policy():
     algorithm = vracer(center_advantages=True)
     batch = batch_for(algorithm)
     algorithm.analytic_gradient(batch, RULES, None)
@@ -362,7 +362,7 @@ def test_sigma_does_not_fall_below_its_floor():
     np.testing.assert_allclose(std_of(algorithm), 0.2, rtol=1e-6)
 
 
-def test_a_snapshot_draws_with_the_learners_sigma():
+def test_snapshot_samples_with_the_learners_sigma():
     spaces = (
         gymnasium.spaces.Box(-9, 9, (5,), np.float32),
         gymnasium.spaces.Box(-1, 1, (3,), np.float32),

@@ -23,7 +23,7 @@ from learners import (
         (0, "gaussian", "normal"),
     ],
 )
-def test_vracer_with_choices_and_with_closed_forms_is_eqs_6_to_10_and_23(choices, form, policy):
+def test_vracer_with_discrete_actions_or_closed_forms_matches_the_paper(choices, form, policy):
     learner = a_learner("vracer", choices=choices, advantage=form, policy=policy)
     algorithm = learner.algorithm
     _, batch = a_batch(learner)

@@ -58,7 +58,7 @@ def test_a_bad_value_is_refused_with_the_name_of_its_key(key, value):
     assert key in str(refusal.value)
 
 
-def test_learning_must_be_able_to_start():
+def test_learning_starts_must_fit_the_buffer():
     with pytest.raises(
         ValidationError, match="learning_starts = 200 must not be above buffer_size = 100"
     ):
@@ -128,7 +128,7 @@ def test_every_algorithm_has_the_defaults_of_its_paper():
 
 
 @pytest.mark.parametrize("algorithm", algorithms())
-def test_a_written_configuration_is_read_back_the_same(algorithm):
+def test_written_configuration_is_read_back_unchanged(algorithm):
     config = AgentConfig(algorithm=algorithm, gamma=0.9)
     assert AgentConfig.model_validate(config.model_dump(mode="json")) == config
     if algorithm in ("dqn", "rainbow"):
@@ -178,7 +178,7 @@ def test_rainbow_has_the_settings_of_its_data_efficient_form():
     assert (dqn.convolutions, dqn.hidden_sizes) == (((32, 8, 4), (64, 4, 2), (64, 3, 1)), (512,))
 
 
-def test_settings_are_those_of_their_algorithm():
+def test_each_algorithm_has_its_own_settings():
     assert (
         type(AgentConfig(algorithm="sac"))
         is type(AgentConfig.model_validate({"algorithm": "sac"}))
@@ -188,8 +188,8 @@ def test_settings_are_those_of_their_algorithm():
     assert SACConfig(temperature=0.1) == AgentConfig(algorithm="sac", temperature=0.1)
 
 
-def test_what_is_written_has_the_settings_of_all_algorithms():
-    """So a run folder and a checkpoint look as they did when one model held them all."""
+def test_written_configuration_has_the_settings_of_all_algorithms():
+    """Run folders and checkpoints keep the format of the former single settings model."""
     written = [
         AgentConfig(algorithm=algorithm).model_dump(mode="json") for algorithm in algorithms()
     ]
@@ -227,8 +227,8 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
             {"algorithm": "sac", "score_learning_rate": 1e-3},
             "score_learning_rate is a setting of sampler = ero or ners",
         ),
-        ({"beta_rate": 3e-3}, r"beta_rate = 0.003 cannot be chosen any more"),
-        ({"algorithm": "sac", "score_steps": 9}, "score_steps = 9 cannot be chosen any more"),
+        ({"beta_rate": 3e-3}, r"beta_rate = 0.003 is no longer supported"),
+        ({"algorithm": "sac", "score_steps": 9}, "score_steps = 9 is no longer supported"),
         (
             {"algorithm": "naf", "sampler": "proportional", "replay": "refer-2"},
             "use replay = none or refer-1",
@@ -241,8 +241,8 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
             {"algorithm": "acer", "episode_share": 0.5},
             "which algorithm = acer does not read",
         ),
-        ({"gamma_first": 0.9}, "name both or neither"),
-        ({"gamma_steps": 1000}, "name both or neither"),
+        ({"gamma_first": 0.9}, "set both or neither"),
+        ({"gamma_steps": 1000}, "set both or neither"),
         (
             {"gamma": 0.9, "gamma_first": 0.95, "gamma_steps": 10},
             "gamma_first = 0.95 must not be above gamma = 0.9",
@@ -253,7 +253,7 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ),
         ({"algorithm": "ddpg", "noise": "ou"}, "noise = ou is correlated in time"),
         ({"algorithm": "sac", "squash": "none"}, "squash must be tanh"),
-        ({"algorithm": "td3", "squash": "tanh"}, "tanh inside the policy"),
+        ({"algorithm": "td3", "squash": "tanh"}, "tanh in its policy"),
         (
             {"algorithm": "td3", "replay": "refer", "random_start": True},
             "random_start = True stores actions",
@@ -265,7 +265,7 @@ def test_what_is_written_has_the_settings_of_all_algorithms():
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason):
+def test_incompatible_settings_are_refused_with_the_reason(settings, reason):
     with pytest.raises(ValidationError, match=reason):
         AgentConfig(**settings)
 
@@ -286,11 +286,11 @@ def test_what_does_not_fit_together_is_refused_with_the_reason(settings, reason)
         {"algorithm": "sac", "episode_share": 0.5},
     ],
 )
-def test_what_makes_sense_is_accepted(settings):
+def test_compatible_settings_are_accepted(settings):
     AgentConfig(**settings)
 
 
-def test_the_horizon_grows_by_the_same_factor_in_every_step():
+def test_discount_horizon_grows_geometrically():
     config = AgentConfig(gamma=0.99, gamma_first=0.9, gamma_steps=1000)
     horizons = [1.0 / (1.0 - config.discount(step)) for step in (0, 250, 500, 750, 1000)]
     assert np.diff(np.log(horizons)) == pytest.approx(np.log(10.0) / 4)

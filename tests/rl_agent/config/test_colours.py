@@ -1,4 +1,4 @@
-"""A method has one name and one colour, wherever it is sampled."""
+"""A method has one name and one colour in all plots."""
 
 import pytest
 
@@ -12,13 +12,13 @@ def test_every_algorithm_has_a_name_and_a_colour():
     assert len(names) == len(algorithms())
 
 
-def test_refer_is_both_of_its_rules():
+def test_method_name_distinguishes_refer_and_rule_1():
     assert method_name("sac", "refer-1") == "SAC + ReF-ER-1"
     assert method_name("ddpg", "refer") == "DDPG + ReF-ER"
     assert method_name("vracer", "refer") == "V-RACER"
 
 
-def test_no_two_lines_of_a_picture_look_alike():
+def test_lines_of_a_plot_have_distinct_styles():
     variants = [f"V-RACER, variant {number}" for number in range(25)]
     names = [*method_colours(), *variants]
     styles = styles_of(names)
@@ -28,7 +28,7 @@ def test_no_two_lines_of_a_picture_look_alike():
 
 
 @pytest.mark.parametrize("name", method_colours())
-def test_a_colour_stands_out_from_white_paper(name):
+def test_colours_contrast_with_white(name):
     red, green, blue = (int(method_colours()[name][at : at + 2], 16) / 255 for at in (1, 3, 5))
     luminance = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
     assert 1.05 / (luminance + 0.05) > 1.9

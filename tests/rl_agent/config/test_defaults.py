@@ -1,4 +1,4 @@
-"""The defaults that fit a run, and what is said about settings that do not."""
+"""Defaults fitted to a run, and warnings about settings that do not fit."""
 
 import itertools
 import re
@@ -14,7 +14,7 @@ ON_POLICY = [name for name, kind in algorithms().items() if issubclass(kind, OnP
 NETWORKS = {"dqn": ("mlp",), "rainbow": ("mlp",)}
 
 
-def test_the_rules_for_vracer():
+def test_fitted_defaults_of_vracer():
     agent = fit(AgentConfig(), 60_000, 20)
     assert (agent.beta, agent.gamma, agent.learning_rate, agent.learning_starts) == (
         1.0,
@@ -31,12 +31,12 @@ def test_the_rules_for_vracer():
         5000,
         65_536,
     )
-    # the paper's own length of run has the paper's pace
+    # a run of the paper's length has the paper's rates
     paper = fit(AgentConfig(), 10_000_000, 1000)
     assert (paper.learning_rate, paper.annealing) == (1e-4, 5e-7)
 
 
-def test_an_lstm_acts_on_what_it_is_trained_on_and_its_learning_rate_stays():
+def test_fitted_defaults_of_lstm_networks():
     agent = fit(AgentConfig(network="lstm"), 60_000, 200)
     assert (agent.acting, agent.annealing, agent.window) == ("window", 8.3e-6, 8)
     assert fit(AgentConfig(network="lstm"), 60_000, 4).window == 4
@@ -50,18 +50,18 @@ def test_an_lstm_acts_on_what_it_is_trained_on_and_its_learning_rate_stays():
 
 
 @pytest.mark.parametrize("algorithm", algorithms())
-def test_what_is_named_stays_and_the_rest_is_resolved(algorithm):
+def test_given_settings_are_kept_and_the_rest_is_fitted(algorithm):
     named = {"algorithm": algorithm, "gamma": 0.5, "batch_size": 32}
     agent = fit(AgentConfig(**named), 20_000, 50)
     assert {key: getattr(agent, key) for key in named} == named
-    # a resolved configuration is another run's only if someone says so: nothing is fitted twice
+    # a resolved configuration is not fitted again for another run
     assert fit(AgentConfig.model_validate(agent.model_dump(mode="json")), 10**6, 1000) == agent
     assert fit(AgentConfig(defaults="paper", **named), 20_000, 50) == AgentConfig(
         defaults="paper", **named
     )
 
 
-def test_start_and_memory_follow_each_other():
+def test_learning_starts_and_buffer_size_are_kept_consistent():
     assert fit(AgentConfig(buffer_size=300), 60_000, 20).learning_starts == 300
     assert fit(AgentConfig(learning_starts=50_000), 60_000, 20).buffer_size == 50_000
     assert fit(AgentConfig(batch_size=2000), 60_000, 20).learning_starts == 2000
@@ -71,7 +71,7 @@ def test_start_and_memory_follow_each_other():
         AgentConfig(defaults="paper", buffer_size=300)
 
 
-def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
+def test_policy_rate_follows_the_given_learning_rate():
     assert fit(
         AgentConfig(algorithm="ddpg", learning_rate=5e-4), 60_000, 20
     ).policy_rate == pytest.approx(1.5e-4)
@@ -86,14 +86,14 @@ def test_a_policy_of_its_own_follows_the_learning_rate_that_was_named():
         for network in NETWORKS.get(name, ("mlp", "lstm"))
     ],
 )
-def test_what_is_fitted_fits(algorithm, network):
+def test_fitted_settings_give_no_warnings(algorithm, network):
     for steps, episode in itertools.product([2000, 60_000, 10**6, 10**8], [None, 4, 50, 1000]):
         agent = fit(AgentConfig(algorithm=algorithm, network=network), steps, episode)
         assert warnings_of(agent, steps, episode) == []
 
 
 @pytest.mark.parametrize("algorithm", ON_POLICY)
-def test_what_is_fitted_fits_who_is_on_policy(algorithm):
+def test_fitted_on_policy_settings_give_no_warnings(algorithm):
     for steps, episode in itertools.product([2000, 60_000, 10**6], [None, 4, 1000]):
         assert (
             warnings_of(fit(AgentConfig(algorithm=algorithm), steps, episode), steps, episode) == []
@@ -103,7 +103,7 @@ def test_what_is_fitted_fits_who_is_on_policy(algorithm):
 BALLS = {"buffer_size": 16384, "learning_starts": 1000, "defaults": "paper"}
 
 
-def test_more_agents_than_the_run_has_episodes_for_are_too_many():
+def test_too_many_agents_for_the_run_give_a_warning():
     whole = fit(AgentConfig(fragment_length=None), 5000, 200)
     assert warnings_of(whole, 5000, 200, agents=12) == []
     (told,) = warnings_of(whole, 5000, 200, agents=24)
@@ -111,16 +111,16 @@ def test_more_agents_than_the_run_has_episodes_for_are_too_many():
     assert warnings_of(fit(AgentConfig(), 5000, 200), 5000, 200, agents=24) == []
 
 
-def test_episodes_without_a_limit_are_waited_for_as_well():
+def test_too_many_agents_without_a_time_limit_give_a_warning():
     assert warnings_of(fit(AgentConfig(), 2400), 2400, agents=24) == []  # pieces of 50 steps
     (told,) = warnings_of(fit(AgentConfig(), 800), 800, agents=24)
-    assert "24 with episodes without a limit of time may take 1200 steps" in told
+    assert "24 with episodes without a time limit may take 1200 steps" in told
     assert (
         warnings_of(fit(AgentConfig(fragment_length=None), 800), 800, agents=24) == []
     )  # nobody knows
 
 
-def test_long_episodes_are_learned_from_in_pieces():
+def test_long_episodes_are_split_into_fragments():
     assert fit(AgentConfig(), 60_000, 50).fragment_length is None
     assert fit(AgentConfig(), 60_000, 500).fragment_length == 50
     assert fit(AgentConfig(), 60_000).fragment_length == 50
@@ -134,7 +134,7 @@ def test_long_episodes_are_learned_from_in_pieces():
         AgentConfig(algorithm="ppo", fragment_length=50)
 
 
-def test_the_rules_for_ppo():
+def test_fitted_defaults_of_ppo():
     agent = fit(AgentConfig(algorithm="ppo"), 60_000, 200)
     assert (agent.horizon, agent.gae_lambda, agent.policy_rate, agent.learning_rate) == (
         500,
@@ -154,7 +154,7 @@ def test_the_rules_for_ppo():
 
 
 @pytest.mark.parametrize("algorithm", ["a3c", "trust-a3c"])
-def test_the_rules_for_a3c(algorithm):
+def test_fitted_defaults_of_a3c(algorithm):
     agent = fit(AgentConfig(algorithm=algorithm), 60_000, 200)
     assert (agent.horizon, agent.first_horizon) == (480, 1200)
     assert (agent.learning_rate, agent.policy_rate) == (3e-3, 3e-3)
@@ -166,12 +166,12 @@ def test_the_rules_for_a3c(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["sac", "td3", "ddpg"])
 @pytest.mark.parametrize("replay", ["refer", "refer-1", "refer-2"])
-def test_a_memory_with_any_rule_of_refer_is_a_sixth_of_the_run(algorithm, replay):
+def test_buffer_with_any_refer_rule_is_a_sixth_of_the_run(algorithm, replay):
     assert fit(AgentConfig(algorithm=algorithm, replay=replay), 60_000, 1000).buffer_size == 10_000
     assert fit(AgentConfig(algorithm=algorithm, replay="none"), 60_000, 1000).buffer_size == 60_000
 
 
-def test_what_is_far_from_the_policy_of_sac_is_farther_where_nothing_holds_it():
+def test_sac_with_rule_1_alone_has_a_larger_c_max():
     assert fit(AgentConfig(algorithm="sac", replay="refer-1"), 60_000, 1000).c_max_scale == 16.0
     assert (
         fit(
@@ -248,9 +248,7 @@ def test_what_is_far_from_the_policy_of_sac_is_farther_where_nothing_holds_it():
         ),
     ],
 )
-def test_a_setting_that_does_not_fit_is_named_with_one_that_does(
-    settings, steps, episode, sentence
-):
+def test_warning_names_the_setting_and_a_value_that_fits(settings, steps, episode, sentence):
     told = warnings_of(fit(AgentConfig(**settings), steps, episode), steps, episode)
     assert [warning for warning in told if re.search(sentence, warning)], told
 
@@ -265,8 +263,8 @@ ODD_ON_POLICY = [{"defaults": "paper"}, {"horizon": 10**5}, {"annealing": 0.01},
 
 @pytest.mark.parametrize("algorithm", algorithms())
 @pytest.mark.parametrize("steps", [10, 100, 1000, 60_000, 10**8])
-def test_what_is_said_to_fit_fits(algorithm, steps):
-    """What a sentence proposes, taken, ends that sentence."""
+def test_proposed_value_resolves_the_warning(algorithm, steps):
+    """Applying the proposed value removes the warning."""
     seen = 0
     for settings in ODD_ON_POLICY if algorithm in ON_POLICY else ODD:
         try:
@@ -276,7 +274,7 @@ def test_what_is_said_to_fit_fits(algorithm, steps):
             continue
         for told in warnings_of(
             agent, steps, 20, agents=0
-        ):  # of their number there is another test
+        ):  # the number of agents has its own test
             words = re.findall(r"(\w+)\.(\w+)=([\d.e+-]+)(?: or more)? fits$", told)
             assert words, told
             ((section, key, value),) = words
@@ -295,14 +293,14 @@ def test_what_is_said_to_fit_fits(algorithm, steps):
     assert seen
 
 
-def test_td3_looks_further_around_in_a_short_run():
+def test_td3_explores_more_in_a_short_run():
     kind = algorithms()["td3"]
     assert fit(kind(), 60_000, 50).sigma == 0.3
     assert fit(kind(), 1_000_000, 50).sigma == 0.1
     assert fit(kind(sigma=0.05), 60_000, 50).sigma == 0.05
 
 
-def test_an_average_policy_follows_faster_in_a_run():
+def test_fitted_tau_of_average_policies():
     assert fit(AgentConfig(algorithm="acer"), 60_000, 200).tau == 0.02
     assert fit(AgentConfig(algorithm="trust-a3c", tau=0.1), 60_000, 200).tau == 0.1
     assert fit(AgentConfig(algorithm="ddpg"), 60_000, 200).tau == 0.01

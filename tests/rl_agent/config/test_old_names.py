@@ -1,4 +1,4 @@
-"""Settings by the names that they had before: the same agent, a warning that says both names, and none is written."""
+"""Old names of settings give the same agent and a warning with both names, and are never written."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def old_settings(settings):
     return written | {"deviation": "state" if settings["state_dependent_std"] else "shared"}
 
 
-def test_every_old_name_has_a_present_one_that_is_a_setting():
+def test_every_old_name_maps_to_a_current_setting():
     assert set(OLD_NAMES.values()) <= default_settings().keys()
     assert not OLD_NAMES.keys() & default_settings().keys()
     assert GIVEN.keys() == OLD_NAMES.keys()
@@ -59,7 +59,7 @@ def test_an_old_name_gives_the_same_settings_and_a_warning_with_both(old):
     assert not OLD_NAMES.keys() & config.model_dump().keys()
 
 
-def test_a_shared_deviation_depends_on_no_state():
+def test_shared_deviation_maps_to_state_independent_std():
     with pytest.warns(OldNameWarning):
         assert AgentConfig(deviation="shared").state_dependent_std is False
     warn_once.cache_clear()
@@ -78,8 +78,8 @@ def test_old_settings_of_other_algorithms_are_still_refused():
         AgentConfig(algorithm="vracer", steps_ahead=3)
 
 
-def test_both_names_of_a_setting_are_one_sentence():
-    sentence = "start and learning_starts are the old and the present name of one setting"
+def test_old_and_new_name_together_are_refused():
+    sentence = "start and learning_starts are the old and the new name of one setting"
     with pytest.raises(ValueError, match=sentence):
         current_settings({"start": 5, "learning_starts": 5})
     with pytest.raises(ValidationError, match=sentence):
@@ -87,7 +87,7 @@ def test_both_names_of_a_setting_are_one_sentence():
 
 
 @pytest.mark.parametrize("algorithm", ["vracer", "acer", "sac"])
-def test_checkpoints_with_old_names_are_the_same_policies_and_learners(algorithm, tmp_path):
+def test_checkpoints_with_old_names_load_the_same_policy_and_learner(algorithm, tmp_path):
     spaces = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
     config = AgentConfig(algorithm=algorithm, hidden=(5,), learning_starts=60, buffer_size=500)
     learner = Learner(config, *spaces, agents=2, seed=1)

@@ -45,7 +45,7 @@ def make_learner(environments=2, agents_per_env=N, **settings):
 
 
 class Lived:
-    """Random environments played with a learner, and what happened in them, kept apart from the learner's own books."""
+    """Random environments played with a learner, and an independent record of their episodes."""
 
     def __init__(self, learner, steps, seed=0):
         rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def sigmas_of(learner, weights):
 
 
 def moment(learner, weights, played, t):
-    """V, rho and KL of the agents at a step of an environment; of those that have ended 0, 1 and 0."""
+    """V, rho and KL of the agents at a step of an environment; 0, 1 and 0 for agents that have ended."""
     value, rho, kl = np.zeros(N), np.ones(N), np.zeros(N)
     sigmas = sigmas_of(learner, weights)
     for i in range(N):
@@ -189,17 +189,17 @@ def places_of(learner, number, played, t):
 
 @pytest.fixture(params=VARIANTS + OWN, ids=[*NAMES, "LDI, own", "FDCo, own"])
 def lived(request):
-    """A learner that has learned a little, so that old steps are far from its policy, and what it holds."""
+    """A learner that has learned a little, so that old steps are far-policy, and the record of its episodes."""
     learner = make_learner(learning_rate=0.02, annealing=0.0, **request.param)
     environments = Lived(learner, 60).environments
     assert learner.gradient_steps > 50
     held = environments[-(learner.memory.storage.episodes // N) :]
-    assert any(0 < g < len(w["reward"]) for w in held for g in w["gone"])  # somebody ended early
+    assert any(0 < g < len(w["reward"]) for w in held for g in w["gone"])  # an agent ended early
     assert any((w["gone"] == 0).any() for w in held)  # and some were cut short
     return learner, held
 
 
-def test_the_memory_holds_the_environments_as_they_were_lived(lived):
+def test_memory_holds_the_episodes_as_played(lived):
     learner, held = lived
     storage = learner.memory.storage
     assert (
@@ -219,11 +219,11 @@ def test_the_memory_holds_the_environments_as_they_were_lived(lived):
                 rtol=1e-5,
                 atol=1e-6,
             )
-            for place in indices:  # any of them leads to all
+            for place in indices:  # the index of any agent leads to all
                 np.testing.assert_array_equal(storage.of_all_agents(np.array([place])), indices)
 
 
-def test_shares_and_means_are_over_experiences(lived):
+def test_far_policy_share_and_means_are_over_experiences(lived):
     """Eq. 15 (eq. 12 of the ReF-ER paper) and the statistics: steps of absent agents are no experiences."""
     learner, held = lived
     memory, c_max = learner.memory, learner.refer.c_max(0)
@@ -253,7 +253,7 @@ def test_shares_and_means_are_over_experiences(lived):
     ].any()
 
 
-def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
+def test_absent_agents_do_not_lower_the_far_policy_share():
     """With D = 0.1, a fifth of the experiences is far-policy, but less than a tenth of the indices: beta falls."""
     learner = make_learner(environments=1, replay="refer", far_policy_target=0.1, buffer_size=200)
     seen = np.ones((1, N, S))
@@ -276,7 +276,7 @@ def test_agents_that_left_do_not_hide_how_many_experiences_are_far():
     assert (memory.values.n_far, memory.storage.steps, memory.storage.size) == (0, 0, 0)
 
 
-def test_targets_are_those_of_equation_6(lived):
+def test_targets_match_equation_6(lived):
     learner, held = lived
     weights = learner.algorithm.weights.astype(float)
     memory = learner.memory
@@ -313,7 +313,7 @@ def source_of(learner):
     return Source(learner.memory, scale.mean, scale.per_std, GAMMA, learner.reward_scale.value)
 
 
-def test_the_gradient_is_that_of_equations_10_to_16(lived):
+def test_gradient_matches_equations_10_to_16(lived):
     learner, held = lived
     algorithm, config = learner.algorithm, learner.config
     rules = Rules(c_max=1.3, beta=0.4, rule_1=True, rho_clip=math.inf)
@@ -372,7 +372,7 @@ def test_the_gradient_is_that_of_equations_10_to_16(lived):
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=NAMES)
-def test_one_agent_is_the_plain_learner_to_the_bit(variant):
+def test_one_agent_equals_the_single_agent_learner_bit_for_bit(variant):
     plain, alone = (
         make_learner(agents_per_env=1, environments=4),
         make_learner(agents_per_env=1, environments=4, **variant),
@@ -394,8 +394,8 @@ def test_one_agent_is_the_plain_learner_to_the_bit(variant):
     np.testing.assert_array_equal(by_environments.rho, by_plain.rho)
 
 
-def test_own_policies_of_one_kind_are_the_shared_one():
-    """N networks with the same weights say what one says, and its gradient is the sum of theirs."""
+def test_separate_policies_with_equal_weights_equal_the_shared_one():
+    """N networks with the same weights give the outputs of one, and its gradient is the sum of theirs."""
     own, shared = make_learner(policies="own"), make_learner()
     Lived(own, 40)
     parts = (
@@ -418,7 +418,7 @@ def test_own_policies_of_one_kind_are_the_shared_one():
     np.testing.assert_allclose(shared.algorithm.last_gradient, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_an_agent_that_ended_moves_nothing():
+def test_ended_agent_does_not_change_the_gradient():
     learner = make_learner(relation="individual", dynamics="local")
     Lived(learner, 40)
     storage = learner.memory.storage
@@ -440,7 +440,7 @@ def test_an_agent_that_ended_moves_nothing():
     np.testing.assert_array_equal(learner.algorithm.last_gradient, gradient)
 
 
-def test_counters_and_records_are_of_environments():
+def test_counters_and_records_are_per_environment():
     learner = make_learner(environments=1, replay="refer")
     seen = np.ones((1, N, S))
     learner.begin([0], seen)
@@ -460,7 +460,7 @@ def test_counters_and_records_are_of_environments():
 
 
 @pytest.mark.parametrize("policies", ["shared", "own"])
-def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies):
+def test_checkpoint_resumes_bit_for_bit_and_its_policy_acts(tmp_path, policies):
     one = make_learner(relation="cooperative", dynamics="full", policies=policies)
     Lived(one, 25)
     one.save(tmp_path / "checkpoint.npz")
@@ -484,7 +484,7 @@ def test_a_checkpoint_goes_on_to_the_bit_and_its_policy_acts(tmp_path, policies)
     np.testing.assert_allclose(actions.reshape(-1, A), np.clip(each, -1.0, 1.0), atol=1e-5)
 
 
-def test_checkpoints_of_when_it_was_called_a_world_are_read(tmp_path):
+def test_checkpoints_with_the_old_name_world_are_read(tmp_path):
     learner = make_learner()
     Lived(learner, 5)
     for what, name, load in (
@@ -524,8 +524,8 @@ def test_discrete_actions_of_a_multi_agent_environment():
     assert np.isfinite(learner.algorithm.weights).all()
 
 
-def test_what_each_agent_got_is_found_in_the_infos_of_its_last_action():
-    """Of the second environment, which began again, in those of its last step; the third failed."""
+def test_rewards_and_ends_per_agent_are_read_from_infos():
+    """An environment that ended has its values in ``final_info``; infos of failed environments give zeros."""
     mine = {"agent_rewards": np.arange(6.0).reshape(3, 2), "agent_ended": np.zeros((3, 2), bool)}
     last = {"agent_rewards": np.full((3, 2), -1.0), "agent_ended": np.ones((3, 2), bool)}
     over = np.array([False, True, False])
@@ -542,12 +542,12 @@ def refuse(message, **settings):
         Learner(AgentConfig(**settings), BOX, ACTIONS, agents=2, seed=0, agents_per_env=N)
 
 
-def test_what_does_not_fit_several_agents_is_one_sentence():
-    refuse("ddpg learns from one agent in an environment", algorithm="ddpg")
+def test_settings_unfit_for_several_agents_are_refused_in_one_sentence():
+    refuse("ddpg learns from one agent per environment", algorithm="ddpg")
     refuse("samples single agents", replay="none", sampler="rank")
 
 
-def test_arrays_without_the_axis_of_agents_are_refused():
+def test_arrays_without_an_agent_axis_are_refused():
     learner, seen = make_learner(environments=1), np.zeros((1, N, S))
     with pytest.raises(ValueError, match=rf"shape \(1, {N * S}\), expected \(1, {N}, {S}\)"):
         learner.begin([0], seen.reshape(1, -1))

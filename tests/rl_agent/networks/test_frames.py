@@ -1,4 +1,4 @@
-"""Stacked frames and the action before: what is trained on is what was acted on, for every learner that takes them."""
+"""Stacked frames and previous actions: training sees the same inputs as acting, for every learner that uses them."""
 
 import copy
 
@@ -26,7 +26,7 @@ LEARNERS = {
 
 
 def learner_of(name, **settings):
-    """A learner of three frames, with the actions before, unless the settings say otherwise."""
+    """A learner with three frames and previous actions, unless the settings say otherwise."""
     stacked = {"frames": 3, "previous_action": True}
     return a_learner(name.split(",")[0], **stacked | LEARNERS[name] | settings)
 
@@ -39,7 +39,7 @@ def applied(learner, raw):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_stored_step_has_the_action_before_it_as_it_was_applied(name):
+def test_stored_step_has_the_previous_applied_action(name):
     learner = learner_of(name)
     storage = learner.memory.storage
     steps = storage.indices()
@@ -56,8 +56,8 @@ def test_a_stored_step_has_the_action_before_it_as_it_was_applied(name):
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("dqn", "rainbow")])
-def test_the_stored_behaviour_is_what_the_stack_of_a_sampled_step_gives(name):
-    """With the weights that acted, acting on the windows of the memory gives the stored statistics."""
+def test_frame_stack_of_a_sampled_step_gives_the_stored_behaviour(name):
+    """With the weights that acted, evaluating the windows of the memory gives the stored statistics."""
     later = (
         {} if "horizon" in LEARNERS[name] else {"learning_starts": 400}
     )  # states stay as they are
@@ -73,7 +73,7 @@ def test_the_stored_behaviour_is_what_the_stack_of_a_sampled_step_gives(name):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_policy_acts_as_its_learner_and_goes_on_from_files_and_copies(name, tmp_path):
+def test_policy_acts_like_its_learner_and_continues_from_files_and_copies(name, tmp_path):
     learner = learner_of(name)
     learner.save(tmp_path / "checkpoint.npz")
     policies = [learner.policy(), Policy.load(tmp_path / "checkpoint.npz")]
@@ -105,21 +105,21 @@ def test_a_policy_acts_as_its_learner_and_goes_on_from_files_and_copies(name, tm
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_updates_go_on_from_a_checkpoint_to_the_bit(name, tmp_path):
+def test_updates_resume_bit_for_bit_from_a_checkpoint(name, tmp_path):
     learner = learner_of(name)
     learner.save(tmp_path / "checkpoint.npz")
     again = Learner.load(tmp_path / "checkpoint.npz")
     for each in (learner, again):
-        for _ in range(1 if name == "a3c" else 3):  # which forgets a horizon after one
+        for _ in range(1 if name == "a3c" else 3):  # which discards each horizon after one update
             each.update()
     np.testing.assert_array_equal(learner.algorithm.weights, again.algorithm.weights)
     assert np.isfinite(again.algorithm.weights).all()
 
 
-def test_settings_that_no_network_reads_are_refused():
+def test_settings_not_used_by_the_network_are_refused():
     with pytest.raises(
         ValueError, match="frames = 3 is a setting of network = mlp, which network = lstm"
     ):
         AgentConfig(network="lstm", frames=3)
-    with pytest.raises(ValueError, match="previous_action = True needs a vector"):
+    with pytest.raises(ValueError, match="previous_action = true needs vector observations"):
         AgentConfig(network="conv", image_shape=(1, 12, 12), previous_action=True)

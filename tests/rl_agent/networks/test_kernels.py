@@ -1,4 +1,4 @@
-"""Elementwise passes give a number the same result to the bit wherever it stands: alone, or in a vector register."""
+"""Elementwise passes give bit-identical results for a number alone and in a vector register."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def follow(target, weights):
         (follow, [(N,)] * 2),
     ],
 )
-def test_a_number_comes_out_the_same_wherever_it_stands(function, shapes):
+def test_result_does_not_depend_on_position_in_the_array(function, shapes):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(scale=2.0, size=shape).astype(np.float32) for shape in shapes]
     together = function(*(array.copy() for array in arrays))

@@ -40,12 +40,12 @@ def random_weights(network, rng):
 
 
 @pytest.mark.parametrize("name", NETWORKS | ABREAST)
-def test_written_out_passes_equal_autograd(name):
+def test_analytic_passes_equal_autograd(name):
     network = (NETWORKS | ABREAST)[name]
     rng = np.random.default_rng(1)
     weights = random_weights(network, rng)
     tape = network.tape(network.history + 1, 37)
-    # twice with the same tape: what an earlier, longer batch left in it must not matter
+    # twice with the same tape: values left by an earlier, longer batch must have no effect
     for lengths in (np.full(37, network.history + 1), None):
         windows, lengths = windows_of(network, rng, lengths=lengths)
         d_outputs = rng.standard_normal((37, network.outputs)).astype(np.float32)
@@ -63,8 +63,8 @@ def test_written_out_passes_equal_autograd(name):
 
 @pytest.mark.parametrize("wanted", ["both", "weights", "actions"])
 @pytest.mark.parametrize("name", CRITICS)
-def test_written_out_passes_of_a_critic_equal_autograd(name, wanted):
-    """Several actions for windows in any order, some of one observation only."""
+def test_analytic_passes_of_a_critic_equal_autograd(name, wanted):
+    """Several actions per window, windows in any order, some of a single observation."""
     parts, rng = Parts(other=3, critic=CRITICS[name]), np.random.default_rng(8)
     network = CRITICS[name]
     weights = np.concatenate([np.ones(3), random_weights(network, rng)]).astype(np.float32)
@@ -92,7 +92,7 @@ def test_written_out_passes_of_a_critic_equal_autograd(name, wanted):
         np.testing.assert_allclose(gradient, reference, atol=1e-5 * max(scale, 0.1))
 
 
-def test_windows_that_all_begin_with_the_action_need_no_earlier_steps():
+def test_windows_of_one_step_need_no_earlier_steps():
     network = NETWORKS["lstm"]
     parts, rng = Parts(critic=network), np.random.default_rng(9)
     views = parts.views(torch.tensor(random_weights(network, rng), requires_grad=True))
@@ -107,7 +107,7 @@ def test_windows_that_all_begin_with_the_action_need_no_earlier_steps():
         assert slope[:, :5].abs().max() > 0.01
 
 
-def test_windows_that_all_begin_late_need_no_earlier_steps():
+def test_short_windows_need_no_earlier_steps():
     network = NETWORKS["lstm"]
     rng = np.random.default_rng(2)
     weights = network.views(random_weights(network, rng))
@@ -130,7 +130,7 @@ def test_reference_gradient_equals_finite_differences(name):
 
 
 @pytest.mark.parametrize("name", NETWORKS | ABREAST)
-def test_acting_along_an_episode_equals_the_window_that_holds_it(name):
+def test_acting_along_an_episode_equals_evaluating_its_window(name):
     network = (NETWORKS | ABREAST)[name]
     rng = np.random.default_rng(5)
     flat = random_weights(network, rng)
@@ -143,7 +143,7 @@ def test_acting_along_an_episode_equals_the_window_that_holds_it(name):
     np.testing.assert_allclose(outputs, expected, atol=2e-6)
 
 
-def test_lstm_is_the_lstm_of_torch():
+def test_lstm_matches_torch():
     network = LSTM(3, (4,), 2, window=5)
     rng = np.random.default_rng(6)
     flat = random_weights(network, rng)
@@ -173,7 +173,7 @@ def test_initial_weights_fill_the_bounds_of_appendix_a():
     assert not any(w[f"bias{layer}"].any() for layer in range(3))
 
 
-def test_lstm_starts_by_remembering_and_with_outputs_near_zero():
+def test_initial_lstm_remembers_and_has_outputs_near_zero():
     network = make_network(AgentConfig(network="lstm"), 14, 4)
     assert isinstance(network, LSTM)
     flat = network.initialise(np.random.default_rng(0))
@@ -183,8 +183,8 @@ def test_lstm_starts_by_remembering_and_with_outputs_near_zero():
     assert np.abs(outputs).max() < 0.1
 
 
-def test_acting_on_the_window_gives_what_training_sees():
-    """However long the episode: the means stored while acting are those of the windows sampled later."""
+def test_acting_on_the_window_matches_training():
+    """For episodes of any length, the means stored while acting equal those of the windows sampled later."""
     space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
     config = AgentConfig(
         network="lstm", acting="window", window=4, buffer_size=400, learning_starts=40, batch_size=8

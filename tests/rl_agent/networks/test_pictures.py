@@ -1,4 +1,4 @@
-"""Pictures: the convolutions, frames that are kept once, and learners that read them."""
+"""Pictures: convolutions, frames that are stored once, and learners with picture observations."""
 
 import gymnasium
 import numpy as np
@@ -78,7 +78,7 @@ def by_loops(network, flat, windows, b):
     return h @ w["weight1"] + w["bias1"]
 
 
-def test_outputs_and_gradient_are_those_of_loops():
+def test_outputs_and_gradient_match_plain_loops():
     network, rng = (
         make_network(AgentConfig(algorithm="ppo", **SMALL), 40, 3),
         np.random.default_rng(0),
@@ -128,13 +128,13 @@ def test_a_policy_acts_on_the_frames_that_the_memory_stacks():
         np.testing.assert_allclose(windows[:, b], np.array(past) / 255.0, rtol=1e-6)
         seen = scale(memory.storage.observation[k : k + 1])
         acting = algorithm.act(seen, state)
-        # nothing was learned yet
+        # no gradient step was taken yet
         assert memory.values.value[k] == pytest.approx(acting.value[0], abs=1e-6)
         state = acting.state
 
 
 def test_a_million_pictures_take_less_than_eight_gigabytes():
-    """Bytes of a step, counted on a small memory and over all of its arrays."""
+    """Bytes per step, counted over all arrays of a small memory."""
     learner = Learner(
         AgentConfig(
             algorithm="rainbow",
@@ -172,7 +172,7 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
         ("ppo", {"horizon": 60, "epochs": 2}),
     ],
 )
-def test_learners_of_pictures_go_on_to_the_bit(algorithm, settings, tmp_path):
+def test_learners_of_pictures_resume_bit_for_bit(algorithm, settings, tmp_path):
     run = a_run(algorithm, env_steps_per_gradient_step=4.0, **settings)
     run.run(120)
     run.learner.save(tmp_path / "agent.npz")
@@ -210,7 +210,7 @@ def test_the_gradient_of_scores_reaches_the_convolutions():
     assert np.abs(network.gradient[network._parts.slices["picture"]]).max() > 1e-5
 
 
-def test_what_pictures_are_for_is_learned():
+def test_task_that_needs_pictures_is_learned():
     """Which channel is lit says what pays: all or half of the rewards."""
     run = a_run("dqn", hidden=(16,), buffer_size=600, gamma=0.0, epsilon_steps=300, epsilon=0.02, learning_rate=3e-3,
                 env_steps_per_gradient_step=1.0, target_update_interval=50)  # fmt: skip
@@ -221,7 +221,7 @@ def test_what_pictures_are_for_is_learned():
     assert sum(e.episode_return for e in ended) > 0.9 * sum(e.length for e in ended)
 
 
-def test_what_is_no_picture_is_refused_in_one_sentence():
+def test_invalid_pictures_are_refused_in_one_sentence():
     def refused(
         match,
         space=Blink.observation_space,
@@ -238,12 +238,12 @@ def test_what_is_no_picture_is_refused_in_one_sentence():
     box = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     refused("does not fit observations of 40", image_shape=(1, 5, 4))
     refused("whole numbers from 0 to 255", space=gymnasium.spaces.Box(-1.0, 1.0, (40,)))
-    refused("leave nothing of a picture of 5 x 4", convolutions=((3, 8, 4),))
+    refused("reduce an image of 5 x 4 to nothing", convolutions=((3, 8, 4),))
     refused("needs discrete actions", actions=box)
     refused("acer with network = conv needs discrete", actions=box, algorithm="acer")
 
 
-def test_steps_ahead_stack_the_frames_before_them():
+def test_n_step_observations_stack_earlier_frames():
     run = a_run("dqn")
     run.run(110)
     memory = run.learner.memory

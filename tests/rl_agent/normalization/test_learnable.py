@@ -1,10 +1,10 @@
-"""What a learner can learn from, and whether it has learned too much."""
+"""Which observations are learnable, and detection of divergence."""
 
 import numpy as np
 from test_learner import make_learner
 
 
-def test_what_is_too_far_away_cannot_be_learned_from():
+def test_extreme_observations_are_not_learnable():
     learner = make_learner()
     rows = np.array([[0.0, 1.0], [1e18, 0.0], [0.0, -1.1e18], [np.inf, 0.0], [np.nan, 0.0]])
     assert learner.learnable(rows).tolist() == [True, True, False, False, False]
@@ -15,7 +15,7 @@ def test_what_is_too_far_away_cannot_be_learned_from():
     assert learner.learnable(rows).tolist() == [True, False, True, False, False]
 
 
-def test_a_weight_that_is_not_finite_is_noticed():
+def test_nonfinite_weight_means_divergence():
     learner = make_learner()
     assert not learner.algorithm.has_diverged
     learner.algorithm.weights[-1] = np.inf

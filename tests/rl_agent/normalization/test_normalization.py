@@ -1,4 +1,4 @@
-"""The scale of the rewards: their root mean square, above a floor, by exact arithmetic."""
+"""The reward scale: the root mean square of rewards, with a floor, checked by exact arithmetic."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_the_scale_is_the_root_mean_square():
 
 
 @pytest.mark.parametrize("least", [0.5, 2.0**-20, 1e-30])
-def test_the_scale_falls_to_a_tenth_of_its_largest_and_no_further(least):
+def test_scale_has_a_floor_of_a_tenth_of_its_maximum(least):
     scale = RewardScale()
     scale.measure(of(8.0, -8.0))
     scale.measure(of(least, least))
@@ -42,8 +42,8 @@ def test_the_floor_is_in_units_of_the_rewards():
         assert small.value == pytest.approx(large.value * 2.0**-10, abs=1.1 * EPSILON)
 
 
-def test_the_price_of_an_action_is_not_amplified_without_end():
-    """The rewards of MountainCarContinuous away from its goal are -0.1 a^2: as a falls, so did the scale, like a^2."""
+def test_shrinking_action_cost_is_not_amplified_without_bound():
+    """Rewards of MountainCarContinuous away from its goal are -0.1 a^2: as a fell, the scale fell like a^2."""
     scale, action = RewardScale(), np.full(64, 0.5, np.float32)
     prices = []
     for _ in range(20):
@@ -58,7 +58,7 @@ def test_the_price_of_an_action_is_not_amplified_without_end():
         assert prices[k] == pytest.approx(10.0 * 0.25**k, rel=1e-4)
 
 
-def test_a_memory_without_rewards_leaves_the_scale():
+def test_memory_without_rewards_keeps_the_scale():
     scale = RewardScale()
     scale.measure(of(0.0, 0.0))
     assert scale.value == 1.0
@@ -67,7 +67,7 @@ def test_a_memory_without_rewards_leaves_the_scale():
     assert scale.value == 2.0 + EPSILON
 
 
-def test_the_scale_of_all_rewards_so_far_has_the_floor_too():
+def test_scale_of_all_rewards_so_far_has_the_floor():
     scale = RewardScale()
     scale.accumulate(of(6.0, -6.0))
     assert scale.value == 6.0 + EPSILON
@@ -77,7 +77,7 @@ def test_the_scale_of_all_rewards_so_far_has_the_floor_too():
     assert scale.value == 0.1 * (6.0 + EPSILON)
 
 
-def test_a_learner_divides_by_the_floored_scale_and_keeps_its_largest(tmp_path):
+def test_learner_uses_the_floored_scale_and_stores_its_maximum(tmp_path):
     learner = a_learner("vracer")
     learner.reward_scale.measure(of(5.0, 5.0))
     learner.reward_scale.measure(of(1e-3, 1e-3))

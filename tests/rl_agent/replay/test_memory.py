@@ -10,7 +10,7 @@ GAMMA, SCALE = 0.9, 2.0
 
 
 def make_episode(rng, length, tag, terminated=False):
-    """An episode whose observations say which it is and which step."""
+    """An episode whose observations are (episode, step)."""
     steps = np.arange(length, dtype=np.float32)
     return Episode(
         observation=np.stack([np.full(length, tag, np.float32), steps], axis=1),
@@ -65,7 +65,7 @@ def check(memory, expected):
     ),
     st.integers(0, 2**31),
 )
-def test_memory_holds_the_newest_whole_episodes_through_any_history(history, seed):
+def test_memory_always_holds_the_newest_whole_episodes(history, seed):
     rng = np.random.default_rng(seed)
     memory, expected = EpisodeMemory(50, 2, 1), []
     for tag, (length, terminated, samples) in enumerate(history):
@@ -85,7 +85,7 @@ def test_memory_holds_the_newest_whole_episodes_through_any_history(history, see
         check(memory, expected)
 
 
-def test_many_short_episodes_outgrow_the_first_table():
+def test_episode_table_grows_with_many_short_episodes():
     rng = np.random.default_rng(0)
     memory = EpisodeMemory(300, 2, 1)
     expected = [make_episode(rng, 1, tag) for tag in range(700)]
@@ -95,9 +95,9 @@ def test_many_short_episodes_outgrow_the_first_table():
 
 
 @pytest.mark.parametrize("length", [0, 51])
-def test_an_episode_that_cannot_be_held_is_refused(length):
+def test_episode_larger_than_the_memory_is_refused(length):
     memory = EpisodeMemory(50, 2, 1)
-    with pytest.raises(ValueError, match=f"{length} steps does not fit a memory of 50"):
+    with pytest.raises(ValueError, match=f"{length} steps does not fit into a memory of 50"):
         memory.add(make_episode(np.random.default_rng(0), length, 0), GAMMA, SCALE)
 
 
@@ -110,7 +110,7 @@ def filled(capacity=64, lengths=(7, 20, 3, 25, 18, 12), seed=0):
     return memory, dict(enumerate(episodes))
 
 
-def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
+def test_windows_do_not_reach_beyond_the_start_of_the_episode():
     memory, _ = filled()
     mean, per_std = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.25], np.float32)
     indices, batch = gather_batch(
@@ -127,7 +127,7 @@ def test_windows_reach_back_to_the_beginning_of_the_episode_and_no_further():
             np.testing.assert_allclose(batch.windows[4 - back, b], expected)
 
 
-def test_gathered_steps_come_with_their_own_numbers():
+def test_gathered_steps_have_their_own_values():
     memory, episodes = filled()
     one = np.ones(2, np.float32)
     indices, batch = gather_batch(
@@ -172,7 +172,7 @@ def test_classify_counts_the_steps_outside_of_c_max():
     assert memory.values.n_far == np.count_nonzero(memory.values.far[indices]) > 10
 
 
-def test_uniform_draws_are_uniform_over_steps():
+def test_uniform_sampling_is_uniform_over_steps():
     memory, _ = filled()
     indices = UniformSampler().sample(memory.storage, 60_000, np.random.default_rng(0))
     counts = np.bincount(indices, minlength=memory.storage.capacity)
@@ -183,6 +183,6 @@ def test_uniform_draws_are_uniform_over_steps():
     assert chi_squared < memory.storage.steps + 5 * np.sqrt(2 * memory.storage.steps)
 
 
-def test_drawing_from_nothing_is_refused():
+def test_sampling_from_an_empty_memory_is_refused():
     with pytest.raises(ValueError, match="empty memory"):
         UniformSampler().sample(EpisodeMemory(10, 2, 1).storage, 4, np.random.default_rng(0))

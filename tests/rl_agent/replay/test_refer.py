@@ -24,7 +24,7 @@ def test_fixed_points_of_beta_are_zero_and_one():
     assert near.beta <= 1.0
 
 
-def test_one_move_of_beta_is_eq_12():
+def test_update_of_beta_matches_eq_12():
     refer = RememberForget(AgentConfig(learning_rate=0.1, annealing=0.0, beta=0.3))
     refer.update_beta(50, 100, 0)
     assert refer.beta == pytest.approx(0.27)
@@ -51,7 +51,7 @@ def test_rules_in_force(replay, rule_1, rule_2):
 
 
 def notes_of(watch, far, steps):
-    """What is said of shares of far-policy steps, each a thousand steps after the one before."""
+    """The messages for a series of far-policy shares."""
     return [
         (step, said)
         for step, share in zip(steps, far, strict=True)
@@ -60,7 +60,7 @@ def notes_of(watch, far, steps):
 
 
 @pytest.mark.parametrize("replay", ["refer", "refer-1"])
-def test_a_memory_that_stays_far_policy_is_told_once(replay):
+def test_memory_that_stays_far_policy_is_reported_once(replay):
     watch = FarWatch(
         AgentConfig(algorithm="sac", replay=replay, buffer_size=6000, learning_starts=2000), 30_000
     )
@@ -79,18 +79,18 @@ def test_a_memory_that_stays_far_policy_is_told_once(replay):
         assert part in said
 
 
-def test_a_long_run_waits_a_twentieth_of_it():
+def test_long_run_reports_after_a_twentieth_of_its_steps():
     watch = FarWatch(AgentConfig(replay="refer"), 1_000_000)
     ((step, _),) = notes_of(watch, [0.8] * 100, range(1000, 101_000, 1000))
     assert step == 51_000
 
 
 @pytest.mark.parametrize("replay", ["none", "refer-2"])
-def test_far_policy_steps_do_no_harm_without_rule_1(replay):
+def test_far_policy_steps_are_not_reported_without_rule_1(replay):
     watch = FarWatch(AgentConfig(algorithm="sac", replay=replay), 30_000)
     assert notes_of(watch, [0.9] * 30, range(1000, 31_000, 1000)) == []
 
 
-def test_half_of_the_memory_is_tolerated():
+def test_far_policy_share_of_a_half_is_not_reported():
     watch = FarWatch(AgentConfig(replay="refer"), 30_000)
     assert notes_of(watch, [0.5] * 30, range(1000, 31_000, 1000)) == []

@@ -40,7 +40,7 @@ def test_on_policy_targets_are_discounted_returns():
     np.testing.assert_array_equal(target, targets.v_tbc(r, v, np.full_like(r, 50.0), 2.0, 0.9))
 
 
-def test_impossible_actions_leave_the_value_alone():
+def test_impossible_actions_do_not_change_the_value():
     r, v, _ = episode(np.random.default_rng(2))
     np.testing.assert_array_equal(targets.v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
 
@@ -66,7 +66,7 @@ def lambda_returns(rewards, values, final, gamma, gae_lambda, start=0):
 
 @pytest.mark.parametrize("start", [0, 5])
 def test_lambda_returns_are_the_weighted_mean_of_n_step_returns(start):
-    """Schulman et al. 2016, eqs. 11 to 16: A = (1 - lambda) sum_n lambda^(n - 1) A^(n), over what the episode has."""
+    """Schulman et al. 2016, eqs. 11 to 16: A = (1 - lambda) sum_n lambda^(n - 1) A^(n), up to the episode's end."""
     rng = np.random.default_rng(0)
     r, v = rng.normal(size=(2, 6))
     final, gamma, decay = 0.7, 0.9, 0.8
@@ -82,7 +82,7 @@ def test_lambda_returns_are_the_weighted_mean_of_n_step_returns(start):
         assert targets[t] == pytest.approx(np.dot(shares, n_step), abs=1e-5)
 
 
-def test_lambda_one_is_the_discounted_return_and_lambda_zero_one_step():
+def test_lambda_one_is_discounted_return_and_lambda_zero_is_one_step():
     r, v = np.array([1.0, -2.0, 3.0]), np.array([5.0, 6.0, 7.0])
     np.testing.assert_allclose(lambda_returns(r, v, 0.0, 0.5, 1.0), [1 - 1 + 0.75, -2 + 1.5, 3.0])
     np.testing.assert_allclose(lambda_returns(r, v, 2.0, 0.5, 0.0), [1 + 3.0, -2 + 3.5, 3 + 1.0])

@@ -1,4 +1,4 @@
-"""What enters the memory is what happened, whatever ends an episode."""
+"""The memory holds what happened, for every kind of episode end."""
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
 
 
 class Diary(gymnasium.Env):
-    """Observations say (episode, step); episodes of 3 to 6 steps end in every way there is, in turn."""
+    """Observations are (episode, step); episodes of 3 to 6 steps end in each possible way in turn."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gymnasium.spaces.Box(np.float32(-1.0), np.float32(3.0), (1,), np.float32)
@@ -42,7 +42,7 @@ class Diary(gymnasium.Env):
 
 
 @pytest.mark.parametrize("algorithm", ["vracer", "ppo", "sac"])
-def test_every_episode_enters_whole_with_its_own_end(algorithm):
+def test_every_episode_is_stored_whole_with_its_end(algorithm):
     settings = (
         {"horizon": 90, "batch_size": 8}
         if algorithm == "ppo"
@@ -92,7 +92,7 @@ def test_every_episode_enters_whole_with_its_own_end(algorithm):
     assert ended == {True, False}
 
 
-def test_other_modes_of_resetting_are_refused():
+def test_other_autoreset_modes_are_refused():
     learner = Learner(AgentConfig(), Diary.observation_space, Diary.action_space, agents=1, seed=0)
     vector = gymnasium.vector.SyncVectorEnv([Diary])
     with pytest.raises(

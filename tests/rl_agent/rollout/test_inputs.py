@@ -23,7 +23,7 @@ def test_observations_must_fit_and_be_finite():
         inputs.observations(np.array([1, 2]), [[0.0, 0.0], [np.inf, 0.0]])
 
 
-def test_members_of_an_environment_stand_next_to_each_other():
+def test_agents_of_an_environment_are_contiguous():
     inputs = Inputs(4, Sizes(3, 1, agents_per_env=2))
     numbers = np.array([3, 0])
     np.testing.assert_array_equal(inputs.members(numbers), [6, 7, 0, 1])

@@ -1,4 +1,4 @@
-"""What a learner tells of the episodes that have not ended yet."""
+"""Reports of episodes that have not ended yet."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from rl_agent import AgentConfig, Learner
 
 
 @pytest.mark.parametrize("piece", [None, 7])
-def test_episodes_under_way_are_told_with_what_they_have_so_far(piece):
+def test_open_episodes_are_reported_with_their_return_so_far(piece):
     config = AgentConfig(
         hidden=(8, 8), batch_size=8, buffer_size=400, learning_starts=50, fragment_length=piece
     )

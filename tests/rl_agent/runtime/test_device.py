@@ -20,7 +20,7 @@ SMALL = {
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_a_missing_gpu_is_one_clear_sentence():
+def test_missing_gpu_is_reported_in_one_sentence():
     box = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     with pytest.raises(
         DeviceError, match=r"device = 'cuda' needs a CUDA device, but torch .* here "
@@ -29,7 +29,7 @@ def test_a_missing_gpu_is_one_clear_sentence():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_a_learner_of_another_machine_goes_on_where_it_is_told_to(tmp_path):
+def test_gpu_checkpoint_loads_on_the_cpu_if_requested(tmp_path):
     path = tmp_path / "agent.npz"
     box = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
     learner = Learner(AgentConfig(), box, box, agents=1, seed=0)
@@ -43,7 +43,7 @@ def test_a_learner_of_another_machine_goes_on_where_it_is_told_to(tmp_path):
 @pytest.mark.gpu
 @GPU
 @pytest.mark.parametrize("network", ["mlp", "lstm"])
-def test_the_captured_update_equals_that_of_the_cpu(network):
+def test_captured_update_equals_the_cpu_update(network):
     learners = [
         warm_learner(AgentConfig(**SMALL, network=network, device=device), 4, 2)
         for device in ("cpu", "cuda")
@@ -77,7 +77,7 @@ ALGORITHMS = {
 @pytest.mark.gpu
 @GPU
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_captured_update_of_every_algorithm_equals_that_of_the_cpu(name):
+def test_captured_update_of_every_algorithm_equals_the_cpu_update(name):
     settings = SMALL | {"algorithm": name.split(",")[0]} | ALGORITHMS[name]
     cpu, cuda = (
         warm_learner(AgentConfig(**settings, device=device), 4, 2) for device in ("cpu", "cuda")
@@ -97,7 +97,7 @@ def test_the_captured_update_of_every_algorithm_equals_that_of_the_cpu(name):
 
 @pytest.mark.gpu
 @GPU
-def test_resuming_on_a_gpu_goes_on_with_the_same_weights_and_moments(tmp_path):
+def test_resuming_on_a_gpu_keeps_weights_and_moments(tmp_path):
     learner = warm_learner(AgentConfig(**SMALL, device="cuda"), 4, 2)
     for _ in range(5):
         learner.update()

@@ -1,4 +1,4 @@
-"""Compiled passes see what they call change, and need no folder that can be written to."""
+"""Cached compiled passes notice changed callees, and need no writable folder."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ print(comparison.compare(one, one, 0.25 * one, 0 * one, one, True)[0][0])
 
 
 def run(code, folder, **environment):
-    """Return what a fresh interpreter prints that was started in a folder."""
+    """Return the output of a fresh interpreter started in a folder."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -31,7 +31,7 @@ def run(code, folder, **environment):
     return done.stdout
 
 
-def test_a_change_of_what_a_kept_pass_calls_is_seen(tmp_path):
+def test_changing_a_callee_recompiles_a_cached_pass(tmp_path):
     package = tmp_path / "rl_agent"
     shutil.copytree(
         Path(rl_agent.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
@@ -46,7 +46,7 @@ def test_a_change_of_what_a_kept_pass_calls_is_seen(tmp_path):
     assert abs(float(run(COMPARED, tmp_path, NUMBA_CACHE_DIR=cache)) - before - 1.0) < 1e-6
 
 
-def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path):
+def test_passes_run_without_a_writable_cache(tmp_path):
     variables = {
         "NUMBA_CACHE_DIR": "/proc/nowhere",
         "FLOWSIM_CACHE": "/proc/nowhere",

@@ -1,4 +1,4 @@
-"""The cache: one rule for compiled code and wakes, folders that nobody else writes to, damage that is built again."""
+"""The user cache: one rule for compiled code and wakes, private folders, and rebuilding of damaged files."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def mode(path):
 
 
 def asked(folder, **variables):
-    """Return the folders of both caches and what was said, in a fresh process."""
+    """Return the folders of both caches and the messages, from a fresh process."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     done = subprocess.run(
         [sys.executable, "-c", ASKING],
@@ -66,14 +66,14 @@ def base(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_both_packages_have_the_same_rule():
+def test_both_packages_have_the_same_user_cache_module():
     assert (
         Path(flowsim.backend.user_cache.__file__).read_text()
         == Path(rl_agent.runtime.user_cache.__file__).read_text()
     )
 
 
-def test_the_usual_places_are_used_without_a_word(tmp_path):
+def test_default_folders_are_used_without_a_message(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     wakes, compiled, said = asked(tmp_path, HOME=str(home))
@@ -95,20 +95,18 @@ def test_the_usual_places_are_used_without_a_word(tmp_path):
         {"HOME": "/proc", "NUMBA_CACHE_DIR": "/proc/x", "FLOWSIM_CACHE": "/proc/y"},
     ],
 )
-def test_where_nothing_can_be_written_a_folder_of_the_process_is_used_and_said_once(
-    tmp_path, variables
-):
+def test_unwritable_folders_fall_back_to_a_temporary_one_with_one_message(tmp_path, variables):
     wakes, compiled, said = asked(tmp_path, **variables)
     for folder in (wakes, compiled):
         assert folder.is_relative_to(tmp_path)
-        assert not folder.exists()  # it went with the process
+        assert not folder.exists()  # it was removed with the process
     assert not list(tmp_path.iterdir())
-    # once for each variable that names a folder of no use
+    # once for each variable that names an unusable folder
     assert len(said.splitlines()) == max(1, len(variables) - 1)
     assert all("FLOWSIM_CACHE" in line for line in said.splitlines())
 
 
-def test_without_a_temporary_folder_the_sentence_names_the_variable(tmp_path):
+def test_error_without_a_temporary_folder_names_the_variable(tmp_path):
     code = "import tempfile; tempfile.tempdir = '/proc/nowhere'\n" + ASKING
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -133,7 +131,7 @@ def test_folders_are_private_whatever_the_umask(base, umask):
 
 
 @pytest.mark.parametrize("lax", ["compiled", "compiled/0123"])
-def test_what_others_could_write_to_is_not_used(base, lax):
+def test_folders_writable_by_others_are_not_used(base, lax):
     planted = cache_folder("compiled/0123", COMPILED) / "code.nbi"
     planted.write_bytes(b"planted")
     assert cache_folder("compiled/0123", COMPILED) == planted.parent
@@ -145,7 +143,7 @@ def test_what_others_could_write_to_is_not_used(base, lax):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_somebody_else_is_not_used(base, capsys):
+def test_folder_of_another_user_is_not_used(base, capsys):
     theirs = cache_folder("compiled/0123", COMPILED)
     os.chown(theirs, 12345, -1)
     instead = cache_folder("compiled/0123", COMPILED)
@@ -154,7 +152,7 @@ def test_a_folder_of_somebody_else_is_not_used(base, capsys):
     shutil.rmtree(instead.parents[1])
 
 
-def test_a_link_in_the_place_of_a_folder_is_not_followed(base, tmp_path, capsys):
+def test_symlinked_folder_is_not_followed(base, tmp_path, capsys):
     (tmp_path / "elsewhere").mkdir()
     base.mkdir()
     (base / "wakes").symlink_to(tmp_path / "elsewhere")
@@ -164,7 +162,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(base, tmp_path, capsys)
     shutil.rmtree(instead.parent)
 
 
-def test_a_damaged_compiled_function_is_compiled_again(tmp_path):
+def test_damaged_compiled_function_is_compiled_again(tmp_path):
     script, folder = tmp_path / "doubled.py", tmp_path / "kept"
     script.write_text(DOUBLED)
 
@@ -194,7 +192,7 @@ def test_a_damaged_compiled_function_is_compiled_again(tmp_path):
             assert not run()
 
 
-def test_a_full_disk_costs_the_cache_and_not_the_call(tmp_path, monkeypatch):
+def test_full_disk_loses_the_cache_but_not_the_call(tmp_path, monkeypatch):
     def halved(x):
         return 0.5 * x
 

@@ -18,7 +18,7 @@ OBSERVATIONS, ACTIONS = Box(-np.inf, np.inf, (4,), np.float32), Box(-1.0, 1.0, (
     [{"algorithm": "vracer", "network": "lstm"}, {"algorithm": "td3", "sampler": "ners"}],
     ids=str,
 )
-def test_a_run_compiles_nothing_after_it(settings):
+def test_run_compiles_nothing_after_warmup(settings):
     config = AgentConfig(
         **settings,
         hidden=(8, 8),
@@ -46,14 +46,14 @@ def test_a_run_compiles_nothing_after_it(settings):
     assert not recorder.buffer
 
 
-def test_the_recorder_would_see_it():
+def test_recorder_sees_compilation():
     with event.install_recorder("numba:compile") as recorder:
         numba.njit(lambda x: x + 1)(1)
     assert recorder.buffer
 
 
 @pytest.mark.parametrize("algorithm", ["a3c", "ppo"])
-def test_it_learns_whatever_the_first_horizon(algorithm, monkeypatch):
+def test_warmup_updates_with_any_first_horizon(algorithm, monkeypatch):
     updates = []
     update = Learner.update
     monkeypatch.setattr(Learner, "update", lambda self: (updates.append(1), update(self)))

@@ -12,7 +12,7 @@ from rl_agent import CheckpointError, Learner, Policy
 
 
 @pytest.mark.parametrize(("network", "before"), [("mlp", 200), ("mlp", 900), ("lstm", 900)])
-def test_resuming_equals_going_on_to_the_bit(tmp_path, network, before):
+def test_resumed_run_equals_uninterrupted_run(tmp_path, network, before):
     run = make_run(network)
     run.run(before)
     run.learner.save(tmp_path / "agent.npz")
@@ -53,7 +53,7 @@ ALGORITHMS = {
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_algorithm_goes_on_to_the_bit_and_twice_the_same(tmp_path, name):
+def test_every_algorithm_is_reproducible_and_resumes_bit_for_bit(tmp_path, name):
     settings = {
         "algorithm": re.split(r"[ ,]", name)[0],
         "hidden": (6,),
@@ -95,7 +95,7 @@ def test_every_algorithm_goes_on_to_the_bit_and_twice_the_same(tmp_path, name):
             assert np.abs(one).max() <= 1.0
 
 
-def test_a_run_that_is_saved_between_the_updates_of_an_iteration_goes_on_to_the_bit(tmp_path):
+def test_run_saved_within_an_iteration_resumes_bit_for_bit(tmp_path):
     run = make_run(algorithm="ppo", horizon=90, epochs=2)
     learner = run.learner
     update, saved = learner.update, []
@@ -119,7 +119,7 @@ def test_a_run_that_is_saved_between_the_updates_of_an_iteration_goes_on_to_the_
     np.testing.assert_array_equal(other.algorithm.weights, fresh.learner.algorithm.weights)
 
 
-def test_two_runs_of_one_seed_are_equal_to_the_bit():
+def test_two_runs_with_one_seed_are_identical():
     one, other = make_run(), make_run()
     one.run(500)
     other.run(500)
@@ -135,7 +135,7 @@ def saved(tmp_path):
     return run.learner, path
 
 
-def test_no_learner_goes_on_from_a_policy_alone(saved, tmp_path):
+def test_learner_cannot_resume_from_a_policy_file(saved, tmp_path):
     learner, path = saved
     learner.policy().save(tmp_path / "alone.policy")
     assert (tmp_path / "alone.policy").stat().st_size < path.stat().st_size / 4
@@ -143,7 +143,7 @@ def test_no_learner_goes_on_from_a_policy_alone(saved, tmp_path):
         Learner.load(tmp_path / "alone.policy")
 
 
-def test_a_policy_is_read_without_the_memory(saved):
+def test_policy_loads_without_the_replay_memory(saved):
     learner, path = saved
     observations = np.random.default_rng(0).normal(size=(4, 2))
     snapshot = learner.policy()
@@ -163,7 +163,7 @@ def test_a_truncated_checkpoint_is_refused(saved, load):
             load(path)
 
 
-def test_a_flipped_bit_is_refused_or_harmless(saved):
+def test_flipped_bit_is_refused_or_harmless(saved):
     learner, path = saved
     content = path.read_bytes()
     rng = np.random.default_rng(0)
@@ -201,7 +201,7 @@ def test_pickles_are_refused(tmp_path):
         Learner.load(path)
 
 
-def test_without_space_the_old_checkpoint_stays_and_nothing_else(saved, monkeypatch):
+def test_full_disk_leaves_only_the_old_checkpoint(saved, monkeypatch):
     learner, path = saved
     content = path.read_bytes()
 

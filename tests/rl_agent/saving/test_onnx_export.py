@@ -1,4 +1,4 @@
-"""An exported policy acts in ONNX Runtime as it does here, along whole episodes."""
+"""An exported policy acts in ONNX Runtime like the original, over whole episodes."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def rows_of(session, observations, state):
     return action, following[0] if following else None
 
 
-def test_a_recurrent_policy_acts_as_here_from_observations_in_the_tasks_units(tmp_path):
+def test_exported_recurrent_policy_acts_like_the_original(tmp_path):
     learner = learner_of("vracer", network="lstm", window=4)
     policy = learner.policy()
     export_onnx(policy, tmp_path / "policy.onnx", {"task": "Some-v0"})
@@ -83,7 +83,7 @@ def test_a_recurrent_policy_acts_as_here_from_observations_in_the_tasks_units(tm
         ),
     ],
 )  # fmt: skip
-def test_every_kind_of_policy_acts_as_here(algorithm, settings, tmp_path):
+def test_every_kind_of_exported_policy_acts_like_the_original(algorithm, settings, tmp_path):
     policy = learner_of(algorithm, **settings).policy()
     export_onnx(policy, tmp_path / "policy.onnx")
     assert largest_difference(policy, tmp_path / "policy.onnx") < 1e-5
@@ -99,7 +99,7 @@ def test_every_kind_of_policy_acts_as_here(algorithm, settings, tmp_path):
         {"actions": CHOICES, "policy": "boltzmann"},
     ],
 )
-def test_the_agents_of_a_multi_agent_task_are_an_axis(settings, tmp_path):
+def test_multi_agent_export_has_an_agent_axis(settings, tmp_path):
     policy = learner_of("vracer", agents_per_env=3, **settings).policy()
     export_onnx(policy, tmp_path / "policy.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
@@ -112,7 +112,7 @@ def test_the_agents_of_a_multi_agent_task_are_an_axis(settings, tmp_path):
     assert largest_difference(policy, tmp_path / "policy.onnx") < 1e-5
 
 
-def test_a_file_of_another_policy_is_told_apart(tmp_path):
+def test_file_of_another_policy_is_detected(tmp_path):
     learner = learner_of("vracer", hidden=[4])
     export_onnx(learner.policy(), tmp_path / "policy.onnx")
     learner.algorithm.weights[:] += 0.1

@@ -72,7 +72,7 @@ def test_slopes_equal_finite_differences(case, place):
     np.testing.assert_allclose([log_m, kl_m, log_s, kl_s], [*by_m, *by_s], rtol=1e-6, atol=1e-8)
 
 
-def test_the_tails_are_exact_and_join():
+def test_tails_are_exact_and_continuous():
     z = np.array(
         [-1e4, -300.0, -37.0, -30.0 - 1e-9, -30.0 + 1e-9, -5.0, -1e-3, 0.0, 2.0, 7.0, 40.0]
     )
@@ -115,7 +115,7 @@ def test_gradients_equal_finite_differences(action):
     assert torch.autograd.gradcheck(function, (start,))
 
 
-def test_draws_have_the_distribution():
+def test_samples_have_the_distribution():
     n, m, s = 40_000, 0.7, 0.5
     sampled = sampling.sample_clipped(
         np.full((n, 1), m, np.float32), np.float32([s]), np.random.default_rng(0)
@@ -132,7 +132,7 @@ def test_draws_have_the_distribution():
     assert chi_squared < 18.5  # 0.1 % of four degrees of freedom
 
 
-def test_the_comparison_sums_over_components_and_is_one_for_equals():
+def test_comparison_sums_over_components_and_gives_weight_one_for_equals():
     rng = np.random.default_rng(1)
     mean, mu_mean = rng.normal(size=(2, 6, 3)).astype(np.float32)
     sigma, mu_std = (
@@ -177,11 +177,11 @@ def test_a_learner_issues_and_stores_clipped_actions():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"squash": "tanh"}, "policy = clipped has its bounds by itself"),
+        ({"squash": "tanh"}, "policy = clipped is already bounded"),
         ({"advantage": "quadratic"}, "policy must be normal, not clipped"),
         ({"algorithm": "ddpg"}, "policy = clipped is a setting of vracer"),
     ],
 )
-def test_what_it_does_not_go_with_is_one_sentence(settings, sentence):
+def test_incompatible_settings_are_refused_in_one_sentence(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         AgentConfig(policy="clipped", **settings)

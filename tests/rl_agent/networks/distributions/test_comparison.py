@@ -20,7 +20,7 @@ def compared(mean, sigma, action, mu_mean, mu_std, c_max=NONE, rho_clip=NONE):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_weight_and_divergence_are_those_of_torch(shared):
+def test_weight_and_divergence_match_torch(shared):
     rng = np.random.default_rng(3)
     mean, action, mu_mean = rng.normal(size=(3, 8, 2))
     mu_std, sigma = rng.uniform(0.5, 2.0, (8, 2)), rng.uniform(0.5, 2.0, (1 if shared else 8, 2))
@@ -45,7 +45,7 @@ def test_the_divergence_equals_its_integral_and_vanishes_for_equals():
     assert compared(m_mu, s_mu, 0.1, m_mu, s_mu)[:2] == (1.0, 0.0)
 
 
-def test_bounds_say_which_steps_are_far_and_which_weights_stand_still():
+def test_bounds_classify_far_policy_steps_and_clip_weights():
     # the weight is exp(a) for means of 1/2 and -1/2
     actions = np.array([[-3.0], [-0.2], [0.0], [0.2], [3.0], [60.0]])
     rho, _, far, moved = compared(

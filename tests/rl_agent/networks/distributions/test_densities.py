@@ -12,7 +12,7 @@ def normal(*shape, seed=0):
     return torch.tensor(np.random.default_rng(seed).normal(size=shape))
 
 
-def test_gaussians_are_those_of_torch():
+def test_gaussians_match_torch():
     mean, std, other, spread = (
         normal(4, 3),
         normal(4, 3, seed=1).exp(),
@@ -29,7 +29,7 @@ def test_gaussians_are_those_of_torch():
     )
 
 
-def test_categoricals_are_those_of_torch():
+def test_categoricals_match_torch():
     logits, other = normal(5, 4), normal(5, 4, seed=1)
     choice = torch.tensor([[0.0], [3.0], [1.0], [2.0], [3.0]])
     mu, pi = T.Categorical(logits=logits), T.Categorical(logits=other)
@@ -81,7 +81,7 @@ def test_gradients_equal_finite_differences(function):
     assert torch.autograd.gradcheck(function, (normal(3, 2, seed=9).requires_grad_(),))
 
 
-def test_choices_are_drawn_with_their_probabilities():
+def test_choices_are_sampled_with_their_probabilities():
     probabilities = np.tile(np.array([0.5, 0.0, 0.2, 0.3], np.float32), (40_000, 1))
     sampled = sampling.sample_choice(probabilities, np.random.default_rng(0))
     assert sampled.shape == (40_000, 1)

@@ -5,7 +5,7 @@ import scipy.stats
 from rl_agent.networks.distributions import sampling
 
 
-def test_draws_follow_the_normal_truncated_at_three_standard_deviations():
+def test_samples_follow_the_normal_truncated_at_three_sigma():
     mean, std = np.full((200_000, 1), 2.0), np.array([0.5])
     z = (sampling.sample(mean, std, np.random.default_rng(0)) - mean) / std
     assert np.abs(z).max() <= 3.0

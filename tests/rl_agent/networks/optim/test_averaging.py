@@ -1,4 +1,4 @@
-"""The policy that a learner hands out is the average of those that acted lately."""
+"""The policy that a learner returns is the average of recent policies."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from rl_agent.networks.optim.averaging import EVERY
 SHARE = 0.2
 
 
-def test_the_policy_is_the_weighted_mean_of_the_last_ones(tmp_path):
-    """Beside the sum over all weights that entered, in closed form; and to the bit after a resumption."""
+def test_policy_is_the_weighted_mean_of_recent_ones(tmp_path):
+    """Compare with the closed-form sum over all averaged weights; bit for bit after resuming."""
     learner = (run := make_run(algorithm="sac", replay="none", policy_average=SHARE)).learner
     update, entered = learner.update, []
 
@@ -57,7 +57,7 @@ def test_the_policy_is_the_weighted_mean_of_the_last_ones(tmp_path):
     assert np.abs(acts(again.policy()) - acts(policy)).max() > 0
 
 
-def test_without_an_average_the_newest_policy_is_handed_out():
+def test_newest_policy_is_returned_without_averaging():
     learner = (run := make_run(algorithm="sac", replay="none")).learner
     run.run(600)
     assert learner.average is None
@@ -65,6 +65,6 @@ def test_without_an_average_the_newest_policy_is_handed_out():
     np.testing.assert_array_equal(learner.policy().weights, learner.algorithm.weights[:size])
 
 
-def test_who_has_no_memory_has_no_average():
+def test_policy_average_needs_a_replay_memory():
     with pytest.raises(ValueError, match="policy_average"):
         AgentConfig(algorithm="ppo", policy_average=0.1)

@@ -10,7 +10,7 @@ from rl_agent.networks.optim.gradient_step import GradientStep
 from rl_agent.networks.optim.optimizer import Optimiser
 
 
-def test_a_step_moves_what_is_due_and_lets_the_target_follow():
+def test_step_moves_the_given_groups_and_updates_the_target():
     weights, target = np.ones(4, np.float32), np.zeros(4, np.float32)
     optimiser = Optimiser(weights, {"policy": slice(0, 2), "critic": slice(2, 4)}, target)
     seen = []
@@ -49,8 +49,8 @@ def on_device(step):
 
 
 @pytest.mark.parametrize("written", ["max_norm", "epsilon"])
-def test_a_captured_step_is_made_again_when_numbers_that_it_holds_change(monkeypatch, written):
-    """The stand-in for a captured step holds what it was made with, as a graph does."""
+def test_step_is_captured_again_when_its_constants_change(monkeypatch, written):
+    """The stand-in for a captured step keeps the constants it was made with, as a graph does."""
 
     class Held:
         def __init__(self, compute, state, arrays):
@@ -87,7 +87,7 @@ def test_a_captured_step_is_made_again_when_numbers_that_it_holds_change(monkeyp
 
 
 class NoDevice:
-    """torch without the device that buffers in pinned memory and streams need."""
+    """torch with stand-ins for streams and pinned memory, which need a device."""
 
     cuda = types.SimpleNamespace(
         Stream=lambda: types.SimpleNamespace(wait_stream=lambda other: None),
@@ -102,7 +102,7 @@ class NoDevice:
         return torch.empty(size)
 
 
-def test_an_interrupted_warm_up_moves_nothing(monkeypatch):
+def test_interrupted_warm_up_changes_no_weights(monkeypatch):
     monkeypatch.setattr(gradient_step, "torch", NoDevice())
     calls = []
 

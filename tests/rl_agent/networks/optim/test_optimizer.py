@@ -5,7 +5,7 @@ from rl_agent.networks.optim.adam import Adam, step_on_device
 from rl_agent.networks.optim.optimizer import Optimiser
 
 
-def test_adam_on_a_device_is_the_compiled_one_and_torchs_own():
+def test_device_adam_equals_compiled_adam_and_torch():
     rng = np.random.default_rng(0)
     weights = rng.standard_normal(50).astype(np.float32)
     adam, ours = Adam(50), weights.copy()
@@ -29,7 +29,7 @@ def test_adam_on_a_device_is_the_compiled_one_and_torchs_own():
     np.testing.assert_array_equal(w, before)
 
 
-def test_both_ways_of_descent_are_torchs_own_for_each_group_and_the_target_follows():
+def test_descent_on_host_and_device_equals_torch_per_group():
     rng = np.random.default_rng(1)
     groups = {"policy": slice(0, 20), "critic": slice(20, 50)}
     rates, epsilons = {"policy": 0.03, "critic": 0.1}, {"policy": 1e-8, "critic": 0.2}

@@ -67,7 +67,7 @@ def by_torch(network, features, weights=None):
 
 
 @pytest.mark.parametrize("choices", [0, 3])
-def test_features_are_those_of_equation_2(choices):
+def test_features_match_equation_2(choices):
     memory = a_memory(choices, (9, 14, 12, 11))  # the first episode has left again
     td_statistics, rng = TDStatistics(CAPACITY), np.random.default_rng(1)
     source, indices = source_of(memory), memory.storage.indices()[[0, 5, 13, 14, 24, 36]]
@@ -116,7 +116,7 @@ def test_every_feature_can_be_left_out():
         )
 
 
-def test_scores_follow_the_order_of_the_steps_and_depend_on_the_others_only_with_context():
+def test_scores_are_equivariant_and_depend_on_other_steps_only_with_context():
     rng = np.random.default_rng(0)
     features, order = rng.normal(size=(10, 6)).astype(np.float32), rng.permutation(10)
     for has_context in (True, False):
@@ -130,7 +130,7 @@ def test_scores_follow_the_order_of_the_steps_and_depend_on_the_others_only_with
 
 
 @pytest.mark.parametrize("kind", ["ners", "ners, no context", "ero"])
-def test_the_gradient_of_the_network_is_that_of_autograd(kind):
+def test_network_gradient_equals_autograd(kind):
     rng = np.random.default_rng(0)
     features, d_scores = (
         rng.normal(size=(12, 6)).astype(np.float32),
@@ -146,7 +146,7 @@ def test_the_gradient_of_the_network_is_that_of_autograd(kind):
     np.testing.assert_allclose(network.gradient, weights.grad, rtol=1e-3, atol=1e-6)
 
 
-def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
+def test_reinforce_gradient_is_that_of_the_log_probabilities_of_equation_1():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = a_ners(memory)
     source = source_of(memory)
@@ -171,7 +171,7 @@ def test_reinforce_is_the_derivative_of_the_log_chances_of_equation_1():
     np.testing.assert_allclose(sampler.grad_log_chances(scores, chosen), numeric, rtol=1e-4)
 
 
-def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
+def test_sampled_steps_get_scores_and_weights_match_equation_5():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler, source = a_ners(memory), source_of(memory)
     priority = np.ones(CAPACITY)  # new steps have 1
@@ -194,7 +194,7 @@ def test_drawn_steps_get_their_scores_and_weights_are_those_of_equation_5():
         )
 
 
-def test_an_update_is_a_step_up_the_gradient_of_equation_7():
+def test_update_ascends_the_gradient_of_equation_7():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler, source = a_ners(memory, steps=100), source_of(memory)
     indices = sampler.sample(memory.storage, 8, rng)
@@ -208,7 +208,7 @@ def test_an_update_is_a_step_up_the_gradient_of_equation_7():
     )
     others = sampler._tree[1] - sampler._tree[sampler._leaves + chosen].sum()
     (2.5 * (0.5 * torch.log(sigma) - torch.log(others + sigma.sqrt().sum())).mean()).backward()
-    # I_train came in another order, which the sum does not see
+    # I_train has another order, which does not change the sum
     np.testing.assert_allclose(-sampler.network.gradient, weights.grad, rtol=2e-3, atol=1e-6)
     assert np.array_equal(
         np.sign(sampler.network.weights - before), -np.sign(sampler.network.gradient)
@@ -220,8 +220,8 @@ def test_an_update_is_a_step_up_the_gradient_of_equation_7():
     np.testing.assert_array_equal(sampler.network.weights, again)
 
 
-def test_steps_that_made_the_agent_better_are_scored_higher():
-    """The agent is as good as the share of positive rewards among what it sampled: so the scores must part them."""
+def test_steps_that_improved_the_agent_get_higher_scores():
+    """Performance is the fraction of positive rewards among the sampled steps, so scores must separate them."""
     memory, rng = a_memory(), np.random.default_rng(0)
     features = Features(("reward",), Sizes(2, 1))
     network = ScoreNetwork(1, rng, local=False, has_context=False, hidden=(16,))
@@ -237,7 +237,7 @@ def test_steps_that_made_the_agent_better_are_scored_higher():
     assert scores[good[indices]].mean() > 1.5 * scores[~good[indices]].mean()
 
 
-def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
+def test_ero_samples_uniformly_from_masked_and_newer_steps():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
     assert set(sampler.sample(memory.storage, 2000, rng)) == set(memory.storage.indices())
@@ -254,7 +254,7 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
     chances = sampler.score[memory.storage.indices()].astype(float)
     share = chances.sum() ** 2 / (len(chances) * (chances**2).sum())
     assert sampler.effective_share(memory.storage) == pytest.approx(share)
-    # the oldest episode leaves, a new one comes; what may be sampled is counted by hand
+    # the oldest episode is removed and a new one added; the allowed steps are counted by hand
     old = {k for k in memory.storage.indices(sampler.masked) if memory.storage.episode_id[k] > 0}
     newest = a_memory(lengths=(11,), seed=5)
     memory.add(
@@ -275,7 +275,7 @@ def test_ero_draws_uniformly_beneath_its_mask_and_from_what_is_newer():
     assert np.abs(counts - 400).max() < 5 * 20
 
 
-def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
+def test_ero_gradient_is_that_of_its_log_likelihood():
     memory, rng = a_memory(), np.random.default_rng(0)
     sampler = EROSampler(CAPACITY, 1e-3, 16, rng)
     sampler.score[:] = 0.5
@@ -291,7 +291,7 @@ def test_the_slopes_of_ero_are_those_of_its_log_likelihood():
     np.testing.assert_allclose(sampler.grad_log_mask(phi, numbers), numeric, rtol=1e-4)
 
 
-def test_performance_is_the_change_of_the_mean_over_some_episodes():
+def test_performance_is_the_change_of_the_mean_return():
     performance = Performance()
     changes = [performance.add(value, 2) for value in (1.0, 3.0, 5.0, 7.0, 0.0, 2.0)]
     assert changes == [None, None, None, 4.0, None, -5.0]

@@ -52,7 +52,7 @@ def filled(capacity=40, *lengths):
 
 
 def found(sampler, memory, indices, errors):
-    """Tell a sampler what an update found out."""
+    """Give a sampler the results of an update."""
     sampler.learn(SampledBatch(source_of(memory), indices, errors, np.zeros_like(errors), errors))
 
 
@@ -61,15 +61,15 @@ def is_plausible(counts, probabilities):
     return scipy.stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-3
 
 
-def test_uniform_draws_are_uniform():
+def test_uniform_sampling_is_uniform():
     memory, rng = filled(), np.random.default_rng(0)
     sampled = UniformSampler().sample(memory.storage, 64_000, rng)
     assert is_plausible(np.bincount(sampled, minlength=40)[:32], np.full(32, 1 / 32))
 
 
-def test_a_share_of_the_draws_takes_episodes_alike_whatever_their_length():
+def test_episode_share_samples_episodes_equally_regardless_of_length():
     memory, rng = filled(40, 10, 4, 20), np.random.default_rng(0)
-    add(memory, 8, 3.0)  # the first one has to go, and this one lies across the end of the ring
+    add(memory, 8, 3.0)  # this removes the first one and wraps around the end of the ring
     sampled = UniformSampler(0.25).sample(memory.storage, 64_000, rng)
     each = np.array([4, 20, 8])
     expected = 0.75 / 32 + 0.25 / 3 / np.repeat(each, each)
@@ -81,7 +81,7 @@ def test_a_share_of_the_draws_takes_episodes_alike_whatever_their_length():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
+def test_steps_are_sampled_with_the_probabilities_of_the_paper(kind):
     memory, rng = filled(), np.random.default_rng(1)
     sampler = KINDS[kind](40, 0.7)
     indices = memory.storage.indices()
@@ -116,7 +116,7 @@ def test_steps_are_drawn_with_the_probabilities_of_the_paper(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
+def test_fully_corrected_weighted_mean_is_unbiased(kind):
     memory, rng = filled(), np.random.default_rng(2)
     sampler = KINDS[kind](40, 0.6)
     indices = memory.storage.indices()
@@ -133,7 +133,7 @@ def test_with_a_full_correction_weighted_draws_have_the_mean_of_all_steps(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_priorities_follow_what_is_stored_and_forgotten(kind):
+def test_priorities_follow_added_and_removed_steps(kind):
     memory, rng = EpisodeMemory(40, 1, 1), np.random.default_rng(3)
     sampler = KINDS[kind](40, 0.8)
     for tag in range(200):
@@ -154,7 +154,7 @@ def test_priorities_follow_what_is_stored_and_forgotten(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_new_steps_come_first(kind):
+def test_new_steps_are_sampled_first(kind):
     memory, rng = filled(40, 20), np.random.default_rng(4)
     sampler = KINDS[kind](40, 1.5)
     sampler.sample(memory.storage, 16, rng)
@@ -165,7 +165,7 @@ def test_new_steps_come_first(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_restored_sampler_draws_the_same(kind):
+def test_restored_sampler_samples_the_same(kind):
     memory, rng = filled(), np.random.default_rng(5)
     sampler = KINDS[kind](40, 0.7)
     for _ in range(7):
@@ -186,7 +186,7 @@ def test_a_restored_sampler_draws_the_same(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_to_ask_for_the_effective_share_changes_no_draw(kind):
+def test_effective_share_does_not_change_the_samples(kind):
     asked, silent = KINDS[kind](40, 0.7), KINDS[kind](40, 0.7)
     memory = filled(40, 12)
     assert np.isnan(asked.effective_share(memory.storage))  # nothing has been sampled
@@ -205,11 +205,11 @@ def test_to_ask_for_the_effective_share_changes_no_draw(kind):
         asked.effective_share(memory.storage)
 
 
-def test_uniform_draws_have_no_effective_share():
+def test_uniform_sampling_has_no_effective_share():
     assert UniformSampler().effective_share(filled()) is None
 
 
-def test_an_epoch_takes_every_step_once_in_a_new_order():
+def test_epoch_uses_every_step_once_in_a_new_order():
     sampler, rng = EpochSampler(), np.random.default_rng(0)
     indices = np.arange(100, 113)
     sampler.begin(indices, 3)
@@ -222,11 +222,11 @@ def test_an_epoch_takes_every_step_once_in_a_new_order():
         orders.append(tuple(sampled))
     assert len(set(orders)) == 3
     assert sampler.left(4) == 0
-    with pytest.raises(ValueError, match="every step has been taken"):
+    with pytest.raises(ValueError, match="every step has been used"):
         sampler.sample(None, 4, rng)
 
 
-def test_stretches_end_anywhere_in_equally_likely_episodes():
+def test_segments_end_uniformly_in_equally_likely_episodes():
     memory, rng = filled(60, 4, 30, 10), np.random.default_rng(0)
     ends = SegmentSampler(10, None).sample(memory.storage, 60_000, rng)
     assert (ends[ends < 4] == 3).all()  # a short episode is taken whole
@@ -236,7 +236,7 @@ def test_stretches_end_anywhere_in_equally_likely_episodes():
     assert inside.min() == 4 + 9
 
 
-def test_on_policy_calls_alternate_with_poisson_many_replays():
+def test_on_policy_calls_alternate_with_a_poisson_number_of_replays():
     memory, rng = filled(200, *([5] * 40)), np.random.default_rng(0)
     sampler, gaps, since = SegmentSampler(5, 4.0), [], 0
     for _ in range(20_000):
@@ -251,7 +251,7 @@ def test_on_policy_calls_alternate_with_poisson_many_replays():
     assert np.var(gaps[1:]) == pytest.approx(4.0, abs=0.4)
 
 
-def test_an_on_policy_call_cuts_episodes_into_segments_and_leaves_a_backlog_to_the_next():
+def test_on_policy_call_cuts_episodes_into_segments_and_keeps_a_backlog():
     memory, rng = filled(60, 4, 13, 10, 5), np.random.default_rng(0)
     sampler = SegmentSampler(5, 0.0)
     assert sampler.sample(memory.storage, 1, rng).tolist() == [
@@ -291,6 +291,6 @@ def test_the_settings_choose_the_sampler():
 @pytest.mark.parametrize(
     "sampler", [UniformSampler(), SegmentSampler(3, None), RankSampler(9, 1.0)]
 )
-def test_nothing_can_be_drawn_from_an_empty_memory(sampler):
+def test_sampling_from_an_empty_memory_is_refused(sampler):
     with pytest.raises(ValueError, match="empty memory"):
         sampler.sample(EpisodeMemory(9, 1, 1).storage, 2, np.random.default_rng(0))
