@@ -1,8 +1,8 @@
-# Everything a fresh machine needs is python3 (>= 3.11) and make.
+# A fresh machine only needs python3 (>= 3.11) and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# some images set it, and each of hundreds of processes of the tests would compile our modules anew
+# some images set it; then each of the tests' hundreds of processes would compile all modules again
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install test test-slow test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
@@ -33,14 +33,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	PYTHONWARNINGS='ignore:Editable' $(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# each says in its last line what failed
+# the last line of each says what failed
 LINT := { $(BIN)/ruff check . && $(BIN)/ruff format --check . || { echo "lint failed"; false; }; }
 TYPES := { $(BIN)/mypy || { echo "mypy failed"; false; }; }
 PYTEST := $(BIN)/python -m pytest -q
-# the kernels for the GPU run in numba's simulator, which has to be chosen before numba is imported
+# the GPU kernels run in numba's simulator, which must be selected before numba is imported
 SIMULATOR := { NUMBA_ENABLE_CUDASIM=1 $(PYTEST) tests/cuda || { echo "the tests in the simulator of a GPU failed"; false; }; }
 CHECKS := build/checks.log
-# on all cores, with a word about it, and not in the middle of a test
+# compile the solver before the tests, on all cores and with a message, rather than within a test
 COMPILE := $(BIN)/python -c 'from numba import get_num_threads; from flowsim import Disk, Grid, Simulation; \
 	[Simulation(Grid(16, 16, 0.1), bodies=[Disk()], viscosity=0.01, batch=2, dtype=dtype, threads=threads) \
 	 for dtype, threads in (("float32", 1), ("float32", min(2, get_num_threads())), ("float64", 1))]'
@@ -53,7 +53,7 @@ lint: install
 checks: lint
 	$(SIMULATOR)
 
-# lint, types and the simulator run beside the tests; what they say comes after them, as one line when all is fine
+# lint, types and the simulator run in parallel with the tests; their output follows, in one line if all pass
 test: install
 	@mkdir -p $(dir $(CHECKS))
 	@{ $(LINT) && $(TYPES) && $(SIMULATOR); } > $(CHECKS) 2>&1 & checks=$$!; trap 'kill $$checks 2> /dev/null' INT TERM; \
@@ -64,20 +64,20 @@ test: install
 	if [ $$tests != 0 ]; then echo "make test: RED, the tests ended with $$tests: see above"; exit $$tests; fi; \
 	[ "$$checks" != failed ]
 
-# what takes a machine with two cores more than a few seconds each
+# tests that each take more than a few seconds on a machine with two cores
 test-slow: install
 	@$(COMPILE)
 	$(PYTEST) -n $(TEST_WORKERS) --dist worksteal --durations=10 -m 'slow and not cluster'
 
-# ten whole runs, slow tests included, beside busy processes and with processes that are stopped now and then; resumable
+# ten complete runs including slow tests, next to busy processes or with processes stopped at random; resumable
 test-hard: install
 	$(BIN)/python benchmarks/hard_tests.py $(HARD)
 
-# source archive and wheel, built, checked by twine and used in a clean environment: minutes, and 1.5 GB for a while
+# build source archive and wheel, check them with twine and use them in a clean environment; minutes, 1.5 GB meanwhile
 test-wheel: install
 	$(BIN)/python benchmarks/wheel.py
 
-# with the optional libraries that tests ask for: games, peers, and a Ray cluster of two nodes on this machine
+# with the optional libraries used by tests: games, other RL libraries, and a Ray cluster of two nodes on this machine
 test-all: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm,sb3,torchrl,atari,minatar,box2d,sisl,optuna]'
 	$(MAKE) test test-slow
@@ -100,12 +100,12 @@ demo: install
 
 VALIDATION := benchmarks/results/validation
 
-# a row beyond its tolerance fails the target, but only after the page that shows it
+# a row outside its tolerance fails the target, but only after the page has been written
 validate: install
 	status=0; $(BIN)/flowsim validate -o $(VALIDATION) || status=$$?; \
 	$(BIN)/flowsim validate -o $(VALIDATION) --page docs/studies/validation.md; exit $$status
 
-# needs a GPU, and flowsim-rl[cuda12] or flowsim-rl[cuda13] in the environment of GPU_PYTHON
+# needs a GPU, and flowsim-rl[cuda12] or flowsim-rl[cuda13] installed for GPU_PYTHON
 GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) benchmarks/speed/gpu.py -o $(or $(OUTPUT),gpu)
@@ -136,7 +136,7 @@ c-client-test: c-client
 	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
 	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
 
-# the soak of half an hour is apart: .venv/bin/python benchmarks/service/soak.py
+# the half-hour soak test is separate: .venv/bin/python benchmarks/service/soak.py
 chaos: install
 	$(BIN)/python benchmarks/service/chaos.py $(CHAOS)
 
@@ -144,7 +144,7 @@ docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "build/site/index.html (with its search: $(BIN)/python -m http.server --directory build/site)"
 
-# resumable; only what the code of this commit has no result of yet
+# resumable; runs only the parts without a result for this commit's code
 evidence: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,bench,sb3]'
 	$(BIN)/python benchmarks/evidence.py $(EVIDENCE)
