@@ -19,10 +19,11 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
@@ -317,16 +318,17 @@ def page(repository: Path) -> str:
         )
     lines += [
         "",
-        "Long runs are not repeated each time. This table lists the commits at which they were made:",
+        "Long runs are not repeated each time. This table lists the commits at which they were made.",
+        "*Hours* is the sum of the durations of the trainings, most of which ran two at a time on a machine with two "
+        "cores; it is empty for results that do not record a duration.",
         "",
     ]
-    lines += ["| results | number of results | commits |", "| --- | --: | --- |"]
+    lines += ["| results | number of results | hours | commits |", "| --- | --: | --: | --- |"]
     known = {target for item in record.values() for target in item["files"]}
     for folder, found in sorted(_long_runs(repository, known).items()):
-        files, named = found
-        lines.append(
-            f"| `{folder}` | {files} | {', '.join(f'`{commit}`' for commit in sorted(named))} |"
-        )
+        commits = ", ".join(f"`{commit}`" for commit in sorted(found.commits))
+        hours = f"{found.seconds / 3600:.1f}" if found.seconds else ""
+        lines.append(f"| `{folder}` | {found.number} | {hours} | {commits} |")
     return "\n".join(lines) + "\n"
 
 
@@ -338,9 +340,21 @@ def _rows(record: dict[str, Any]) -> dict[str, list[str]]:
     return rows
 
 
-def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[str]]]:
-    """Return the number of results and the commits of each study or folder, except those of the parts."""
-    found: dict[str, tuple[int, set[str]]] = {}
+class LongRuns(NamedTuple):
+    """Results of one study or folder: their number, their commits, and the sum of their durations where recorded."""
+
+    number: int = 0
+    commits: frozenset[str] = frozenset()
+    seconds: float = 0.0
+
+    def with_result(self, commits: Iterable[str], seconds: float = 0.0) -> LongRuns:
+        """Return the same with one more result."""
+        return LongRuns(self.number + 1, self.commits.union(commits), self.seconds + seconds)
+
+
+def _long_runs(repository: Path, known: set[str]) -> dict[str, LongRuns]:
+    """Return the long runs of each study or folder, except the results of the parts."""
+    found: defaultdict[str, LongRuns] = defaultdict(LongRuns)
     results = repository / RECORD.parent
     for file in sorted(results.rglob("*.json*")):
         if str(file.relative_to(repository)) in known:
@@ -353,17 +367,16 @@ def _long_runs(repository: Path, known: set[str]) -> dict[str, tuple[int, set[st
         }
         if commits:
             folder = str(file.parent.relative_to(results))
-            count, before = found.get(folder, (0, set()))
             named = {
                 commit[:12] + (" with changes" if commit.endswith("-dirty") else "")
                 for commit in commits
             }
-            found[folder] = count + 1, before | named
+            found[folder] = found[folder].with_result(named)
     for file in sorted(results.glob("*.parquet")):
         for row in studies.read(file):
             folder = str((Path(file.stem) / row["name"]).parent)
-            count, before = found.get(folder, (0, set()))
-            found[folder] = count + 1, before | studies.commits_of(row)
+            seconds = float(row.get("wall_seconds") or 0.0)
+            found[folder] = found[folder].with_result(studies.commits_of(row), seconds)
     return found
 
 
