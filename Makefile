@@ -8,20 +8,20 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install test test-slow test-wheel test-all test-hard checks lint demo validate bench chaos docs evidence gpu c-client c-client-test clean
 
 help:
-	@echo "make demo   train the D-cylinder wake for a few minutes, leave a film and a plot, evaluate it in a finer flow, too"
-	@echo "make test   lint, types and the tests that are quick enough to run after each change"
-	@echo "make test-slow the others: sieges, whole trainings, the site (CI runs both)"
-	@echo "make test-hard the tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
-	@echo "make test-all  the same with Ray, stable-baselines3, TorchRL, Atari, MinAtar and PettingZoo installed: a cluster of two nodes here, too"
-	@echo "make test-wheel  source archive and wheel built, checked by twine, and used in a clean environment"
-	@echo "make validate  the solver beside published values, all cases (about 15 minutes), and their page in docs"
-	@echo "make bench  the speed of the solver on this machine, beside jax-cfd (2 minutes; leave it alone meanwhile)"
-	@echo "make chaos  runs under siege for up to twenty minutes, audited for lost and doubled experience"
-	@echo "make docs   the site of docs/ into build/site, without network; a broken link or a warning fails it"
-	@echo "make evidence  all of these on one clean commit, and the page that says which commit each result is of"
-	@echo "make gpu    everything there is to check and measure on a GPU, in under ten minutes"
-	@echo "make c-client  the client for environments in C and Fortran, with its examples, into build/c"
-	@echo "make clean  remove the virtual environment and the caches"
+	@echo "make demo       train the D-cylinder wake for a few minutes, save a film and a plot, and evaluate in a finer flow"
+	@echo "make test       lint, types and the quick tests"
+	@echo "make test-slow  the slow tests: fault injection, whole trainings, the documentation site (CI runs both)"
+	@echo "make test-hard  all tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
+	@echo "make test-all   all tests with Ray, stable-baselines3, TorchRL, Atari, MinAtar and PettingZoo installed, and a cluster of two nodes"
+	@echo "make test-wheel build the source archive and the wheel, check them, and use them in a clean environment"
+	@echo "make validate   compare the solver with published values, all cases (about 15 minutes), and write their page"
+	@echo "make bench      measure the speed of the solver against jax-cfd (2 minutes; leave the machine idle meanwhile)"
+	@echo "make chaos      runs with injected faults for up to twenty minutes, audited for lost and duplicated experience"
+	@echo "make docs       build the site of docs/ into build/site, without network; a broken link or a warning is an error"
+	@echo "make evidence   all measurements on one clean commit, and the page with the commit of each result"
+	@echo "make gpu        all checks and measurements on a GPU, in under ten minutes"
+	@echo "make c-client   build the client for environments in C and Fortran, with its examples, into build/c"
+	@echo "make clean      remove the virtual environment and the caches"
 
 install: $(VENV)/.installed
 
@@ -29,7 +29,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flowsim needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	@echo "flowsim and what it needs go into $(VENV); that takes one to three minutes"
+	@echo "installing flowsim and its dependencies into $(VENV), which takes one to three minutes"
 	PYTHONWARNINGS='ignore:Editable' $(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
@@ -91,7 +91,7 @@ demo: install
 	$(BIN)/flowsim render runs/$(DEMO) -o runs/$(DEMO)/wake.mp4 --actions 60
 	$(BIN)/flowsim plot runs/$(DEMO) -o runs/$(DEMO)/curves.png
 	@echo
-	@echo "the film is there: runs/$(DEMO)/wake.mp4; now 12 episodes in the flow of the preset default, twice as fine"
+	@echo "film saved: runs/$(DEMO)/wake.mp4; evaluating 12 episodes in the flow of the preset default, at twice the resolution"
 	$(BIN)/flowsim evaluate runs/$(DEMO) env_options.cells_per_diameter=32 --episodes 12 --deterministic
 	@echo
 	@echo "film:  runs/$(DEMO)/wake.mp4 (and wake.gif)"
@@ -130,7 +130,7 @@ c-client:
 	@if command -v $(FORTRAN) > /dev/null; then set -ex; \
 	$(FORTRAN) -std=f2008 $(C_FLAGS) -J$(C_BUILD) coupling/c/flowsim_client.f90 coupling/c/example.f90 \
 		$(C_BUILD)/libflowsim_client.a $(C_LIBRARIES) -o $(C_BUILD)/example_fortran; \
-	else echo "no $(FORTRAN) here: the Fortran example is left out"; fi
+	else echo "$(FORTRAN) not found: the Fortran example is not built"; fi
 
 c-client-test: c-client
 	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
