@@ -103,8 +103,9 @@ def test_uninstalled_copy_has_no_version(monkeypatch, capsys):
 
 def test_missing_cupy_message_names_both_cuda_extras():
     sentence = describe_missing(ModuleNotFoundError("No module named 'cupy'", name="cupy"))
+    assert "the extra cuda12 or cuda13 installs" in sentence
     assert sentence.endswith(
-        "cuda12 or cuda13: pip install 'flowsim-rl[cuda12]' or pip install 'flowsim-rl[cuda13]'"
+        ": pip install 'flowsim-rl[cuda12]' or pip install 'flowsim-rl[cuda13]'"
     )
 
 

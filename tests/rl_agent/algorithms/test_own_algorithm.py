@@ -72,7 +72,7 @@ def test_example_of_the_page_passes_ruff(name, check):
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     codes = {file: code for _, file, code in FILE.findall(page)}
     codes["__init__.py"] = (
-        re.search(r'`__init__.py` of one docstring, `(""".*?""")`', page)[1] + "\n"
+        re.search(r'`__init__.py` that contains only a docstring, `(""".*?""")`', page)[1] + "\n"
     )
     path = f"rl_agent/algorithms/offpac/{name}"
     done = subprocess.run(
