@@ -342,7 +342,7 @@ def test_evaluation_reports_a_hanging_environment(shell):
     said = []
     for line in started.stderr:
         said.append(line)
-        if line.startswith("no action of env = 'sized:Sized-v0' has ended for "):
+        if line.startswith("no action of env = 'sized:Sized-v0' has finished for "):
             break
     else:
         pytest.fail("".join(said))

@@ -215,7 +215,7 @@ def test_run_ends_with_its_return_and_next_steps(shell):
     done = shell.run("train", shell.preset())
     assert done.returncode == 0, done.stderr
     assert re.search(
-        r"in the last [\d,]+ steps: mean return [\d.e+-]+, mean length [\d.]+ steps, over \d+ episodes",
+        r"in the last [\d,]+ steps: mean return [\d.e+-]+, mean length [\d.]+ steps, over \d+ finished episodes",
         done.stdout,
     )
     assert "next: flowsim evaluate runs/run " in done.stdout
