@@ -1,7 +1,7 @@
 """Resolution needed for the D-cylinder wake: the same simulations at several resolutions.
 
     python benchmarks/physics/resolution.py run   # the missing studies
-    python benchmarks/physics/resolution.py evaluate NAME=runs/RUN ...  # agents at all resolutions
+    python benchmarks/physics/resolution.py evaluate NAME=runs/RUN ...  # agents (also shipped ones) at all resolutions
     python benchmarks/physics/resolution.py page  # docs/studies/resolution.md and its pictures
 
 ``run`` simulates the cylinder alone (forces, wake), the ellipse fixed in the wake (force and torque), and the free
@@ -37,7 +37,7 @@ from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptio
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.folder import RunFolder  # noqa: E402
+from coupling.run.agents import find_agent  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
@@ -221,9 +221,9 @@ def study(cells: int) -> dict[str, Any]:
 
 
 def agent_of(place: Path) -> tuple[str, dict[str, Any], PolicyController]:
-    """Return the task, its options and a controller with the mean action, from a run or a training of figure 6."""
+    """Return task, options and mean-action controller of a run, a shipped agent or a training of figure 6."""
     if not (place / "settings.json").exists():
-        folder = RunFolder.find(place)
+        folder = find_agent(place)
         config = folder.config()
         return (
             config.env,
