@@ -200,6 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("measure", "page"))
     options = parser.parse_args()
+    torch.set_num_threads(1)  # the networks are too small for more
     if options.command == "measure":
         origin = provenance() | {"machine": machine()}
         observations, actions = record()

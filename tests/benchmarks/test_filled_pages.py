@@ -136,3 +136,9 @@ def test_pages_of_tasks_are_what_their_script_writes(script, monkeypatch):
     monkeypatch.setattr("sys.argv", [script, "page"])
     module.main()
     assert written
+
+
+def test_sensors_of_the_square():
+    module = importlib.import_module("benchmarks.learning.square_sensors")
+    rows = json.loads(module.RESULTS.read_text())["rows"]
+    assert module.table(rows) in _page("square_jets.md")
