@@ -36,6 +36,7 @@ from benchmarks.studies import pack, read  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
+from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import find_agent  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
@@ -249,7 +250,8 @@ def evaluate_policy(
         if f"{name}/{count}" in known:
             continue
         options = {**env_options, "cells_per_diameter": count, "start_range": starts}
-        result = evaluate(env, options, controller, episodes=episodes).summary()
+        with EvaluationPool(env, options) as pool:
+            result = evaluate(env, options, controller, episodes=episodes, pool=pool).summary()
         found = {
             "name": f"{name}/{count}",
             "env": env,
