@@ -71,12 +71,12 @@ def drafting(results: Path) -> str:
 
 
 def effort(results: Path) -> str:
-    """Return the effort of the agent ``wake``, compared with the same ellipse fixed in the free stream."""
+    """Return the effort of the agent ``vracer``, compared with the same ellipse fixed in the free stream."""
     rows = {row["name"]: row for row in learned.read(results / "learned.parquet")}
     name = next(name for name in rows if "half_by_episodes" in name and name.endswith("_16"))
     found = learned.numbers(rows[name])
     return (
-        f"the agent `wake` has an effort of {found['effort']:.3f} per action, {found['place'][0]:.1f} D behind the "
+        f"the agent `vracer` has an effort of {found['effort']:.3f} per action, {found['place'][0]:.1f} D behind the "
         f"cylinder; fixed in the free stream: {found['stream_effort']:.1f}; one training"
     )
 

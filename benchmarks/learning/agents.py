@@ -5,7 +5,7 @@
     python benchmarks/learning/agents.py evaluate wake  # re-evaluate a shipped agent on the current held-out episodes
     python benchmarks/learning/agents.py page           # fills in docs/agents.md
 
-The agent of the wake is a training of figure 6 (benchmarks/learning/figure6.py); the others are runs of
+The agent `vracer` is a training of figure 6 (benchmarks/learning/figure6.py); the others are runs of
 `flowsim train`. The working tree must be clean, because the card names the commit.
 """
 
@@ -58,11 +58,11 @@ RUNS = {
     "square": ("square_jets/wake",),
     "step": ("backward_step/quick", "run.evaluate_episodes=10"),
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
-    "wake-sac": ("d_cylinder_wake/quick", "run.steps=60000", "run.evaluate_episodes=48"),
+    "wake": ("d_cylinder_wake/quick", "env_options.start_range=paper", "run.evaluate_episodes=96"),
 }  # fmt: skip
 """Preset and overrides of each run, seed 0; the drag-reduction runs are those of benchmarks/learning/drag_tasks.py."""
 JOBS = {
-    "wake": (
+    "vracer": (
         "--suite", "long", "--methods", "V-RACER, a horizon that grows, separate trunks, half by episodes",
         "--seeds", "1",
     ),
@@ -80,8 +80,8 @@ LIMITS = {
     "square": "Trained at 20 cells per D with 64 probes in the wake; the first seed on the task's page.",
     "step": "Trained at 20 cells per h; linear feedback from the same sensors reduces the cost more.",
     "swimmer": "Trained in still water in a box with walls, at 32 cells per L; the first of three seeds.",
+    "vracer": "Trained at 16 cells per D (the paper: 128), with the paper's range of initial conditions; one seed.",
     "wake": "Trained at 16 cells per D (the paper: 128), with the paper's range of initial conditions; one seed.",
-    "wake-sac": "Trained with narrow initial conditions, an easier task than that of `wake`; do not compare the two.",
 }
 """Resolution, conditions and seeds of each training, as stated on its card."""
 

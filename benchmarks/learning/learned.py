@@ -50,7 +50,7 @@ PHASES = 8
 NAMES = {
     "sac": "SAC",
     "vracer": "V-RACER",
-    "vracer_a_horizon_that_grows_separate_trunks_half_by_episodes": "wake, V-RACER",
+    "vracer_a_horizon_that_grows_separate_trunks_half_by_episodes": "vracer, V-RACER",
 }
 """Display names of the learners in the policies' names; the last is the shipped agent."""
 
