@@ -30,7 +30,7 @@ def test_exported_folder_has_policy_and_task(shell):
     expected, _ = Policy.load(shipped.checkpoint).act(seen)
     np.testing.assert_array_equal(Policy.load(mine).act(seen)[0], expected)
     assert (mine / "config.yaml").read_bytes() == shipped.config_file.read_bytes()
-    assert json.loads((mine / "evaluation.json").read_text())["after"]["episodes"] == 48
+    assert json.loads((mine / "evaluation.json").read_text())["after"]["episodes"] == 96
 
 
 @pytest.mark.parametrize(
