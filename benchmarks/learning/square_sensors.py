@@ -28,7 +28,7 @@ from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from cases.flow_env import FlowVectorEnv  # noqa: E402
 from cases.sensors import PastActions, Probes, Sensor  # noqa: E402
-from cases.square_jets.env import CENTER, WAKE, SquareJets  # noqa: E402
+from cases.square_jets.env import CENTER, WAKE, SquareJets, base_points  # noqa: E402
 from coupling.evaluation.result import bootstrap_interval  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import machine, provenance  # noqa: E402
@@ -67,8 +67,7 @@ class AllSensors(SquareJets):
 
     def sensors(self) -> list[Sensor]:
         """Return the 128 pressures and the last action."""
-        behind = 0.5 + 1.0 / self.options.cells_per_diameter
-        base = [(behind, -0.5 + n / 65) for n in range(1, 65)]
+        base = base_points(64, self.options.cells_per_diameter)
         return [Probes(np.array([*WAKE, *base]) + CENTER, "pressure"), PastActions(1)]
 
 

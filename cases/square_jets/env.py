@@ -53,6 +53,12 @@ DEVELOPMENT = Development(time=150.0, snapshots=30, spacing=2.1, split=True)
 """Long enough for the vortex street to be periodic; each third of the states covers three periods."""
 
 
+def base_points(number: int, cells_per_diameter: float) -> list[tuple[float, float]]:
+    """Return points one cell behind the rear face, evenly spaced, relative to the centre of the square."""
+    behind, pieces = 0.5 + 1.0 / cells_per_diameter, number + 1
+    return [(behind, -0.5 + n / pieces) for n in range(1, pieces)]
+
+
 class SquareJetsOptions(JetOptions):
     """Options of flowsim/SquareJets-v0; their defaults are those of the preset `quick`."""
 
@@ -100,9 +106,7 @@ class SquareJets(JetTask[SquareJetsOptions]):
     def sensors(self) -> Sequence[Sensor]:
         """Return the pressures and the last action, `frames` of each."""
         options = self.options
-        pieces = options.base_pressures + 1
-        behind = 0.5 + 1.0 / options.cells_per_diameter
-        base = [(behind, -0.5 + n / pieces) for n in range(1, pieces)]
+        base = base_points(options.base_pressures, options.cells_per_diameter)
         points = np.array(base if options.sensors == "base" else WAKE) + CENTER
         probes = Probes(points, "pressure")
         now: Sensor = probes if options.frames == 1 else History(probes, options.frames)
