@@ -68,6 +68,8 @@ class AgentConfig(BaseModel):
     window
         ``lstm``: steps before the sampled step over which the network is unrolled (16 in appendix D); ``conv``: earlier
         frames stacked with the current one (3).
+    burn_in
+        ``lstm``: steps before those of ``window`` that only warm up the state: the gradient does not reach them.
     frames
         Network ``mlp``: number of stacked observations, including the current one.
     previous_action
@@ -173,6 +175,7 @@ class AgentConfig(BaseModel):
     hidden: Hidden | None = None
     activation: Activation = "softsign"
     window: int = Field(default=16, ge=0, le=1000)
+    burn_in: int = Field(default=0, ge=0, le=1000)
     frames: int = Field(default=1, ge=1, le=100)
     previous_action: bool = False
     image_shape: Layer | None = None
@@ -333,6 +336,10 @@ class AgentConfig(BaseModel):
             yield (
                 f"frames = {self.frames} is a setting of network = mlp, which network = {self.network} does not read; "
                 f"it has {instead}"
+            )
+        if self.burn_in > 0 and self.network != "lstm":
+            yield (
+                f"burn_in = {self.burn_in} is a setting of network = lstm, which network = {self.network} does not read"
             )
         if self.previous_action and self.network == "conv":
             yield "previous_action = true needs vector observations, but network = conv reads images"

@@ -56,4 +56,4 @@ def make_network(config: AgentConfig, inputs: int, outputs: int, actions: int = 
     if config.network == "conv":
         return Conv(make_encoder(config), inputs, config.window, config.hidden_sizes, outputs)
     kind = WindowLSTM if config.acting == "window" else LSTM
-    return kind(inputs, config.hidden_sizes, outputs, config.window)
+    return kind(inputs, config.hidden_sizes, outputs, config.window, config.burn_in)

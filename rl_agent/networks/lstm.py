@@ -102,19 +102,24 @@ class LSTM(Network):
 
     The gates are i, f, o (sigmoid) and g (tanh): ``c' = f c + i g``, ``h = o tanh(c')``. In training the
     state is zero before the window; while acting it is carried along the episode. A layer's weight maps
-    [input, h, 1] to its four gates.
+    [input, h, 1] to its four gates. The state after the first ``burn_in`` steps of a window (Kapturowski et al. 2019,
+    section 3) is a constant for the gradient.
 
     Parameters
     ----------
     inputs, hidden, outputs
         Widths of the layers.
     window
-        Number of steps before the last step of a window.
+        Number of steps before the last step of a window that have a gradient.
+    burn_in
+        Number of steps before these.
     """
 
-    def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int) -> None:
+    def __init__(
+        self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int, burn_in: int = 0
+    ) -> None:
         self.hidden = hidden
-        self.history = window
+        self.burn_in, self.history = burn_in, burn_in + window
         blocks: list[tuple[str, tuple[int, ...]]] = []
         for layer, (fan_in, width) in enumerate(pairwise((inputs, *hidden))):
             blocks.append((f"cell{layer}", (4 * width, fan_in + width + 1)))
@@ -147,6 +152,8 @@ class LSTM(Network):
         h = [windows.new_zeros(batch, width) for width in self.hidden]
         c = list(h)
         for t in range(steps):
+            if t == self.burn_in:
+                h, c = [x.detach() for x in h], [x.detach() for x in c]
             begun = (lengths >= steps - t).to(windows.dtype)[:, None]
             x = windows[t]
             for layer in range(len(self.hidden)):
@@ -205,7 +212,7 @@ class LSTM(Network):
         gradient: dict[str, F32] | None,
         d_actions: F32 | None = None,
     ) -> None:
-        """Write the gradients; that of the weights is backpropagated through the whole window."""
+        """Write the gradients; that of the weights is backpropagated through the window after its burn-in."""
         if gradient is not None:
             np.matmul(d_outputs.T, tape.top.T, out=gradient["weight"])
             kernels.column_sums(d_outputs, gradient["bias"])
@@ -223,21 +230,36 @@ class LSTM(Network):
         begun = begun_by(lengths, tape.steps + tape.has_actions)[: tape.steps]
         tape.layers[-1].dh[...] = 0.0
         for number in range(len(self.hidden) - 1, -1, -1):
-            layer = tape.layers[number]
-            layer.dh[-1] += dh[number]
-            kernels.scan_backward(
-                begun,
-                np.ascontiguousarray(weights[f"cell{number}"].T),
-                layer.x,
-                layer.gates,
-                layer.c,
-                layer.tanh_c,
-                layer.dh,
-                dc[number],
-                np.empty((0, *dc[number].shape), np.float32),
-                gradient[f"cell{number}"],
-                tape.layers[number - 1].dh if number > 0 else tape.nothing,
-            )
+            tape.layers[number].dh[-1] += dh[number]
+            no_dc_each = np.empty((0, *dc[number].shape), np.float32)
+            self.scan_back(number, weights, tape, begun, dc[number], no_dc_each, gradient)
+
+    def scan_back(
+        self,
+        number: int,
+        weights: dict[str, F32],
+        tape: Tape,
+        begun: I64,
+        dc: F32,
+        dc_each: F32,
+        gradient: dict[str, F32],
+    ) -> None:
+        """Backpropagate through the steps of a layer after the burn-in; arguments as in ``kernels.scan_backward``."""
+        layer, cell, first = tape.layers[number], f"cell{number}", self.burn_in
+        below = tape.layers[number - 1].dh if number > 0 else tape.nothing
+        kernels.scan_backward(
+            begun[first:],
+            np.ascontiguousarray(weights[cell].T),
+            layer.x[first:],
+            layer.gates[first:],
+            layer.c[first:],
+            layer.tanh_c[first:],
+            layer.dh[first:],
+            dc,
+            dc_each[first:],
+            gradient[cell],
+            below[first:],
+        )
 
     def _last_step_backward(
         self,
@@ -307,13 +329,15 @@ class LSTM(Network):
 class WindowLSTM(LSTM):
     """An LSTM that acts on the same windows on which it is trained.
 
-    The state of an agent is its last ``window`` observations, the newest last, and the number of observations in the
+    The state of an agent is its last ``history`` observations, the newest last, and the number of observations in the
     episode so far. Older observations have no influence, so an unchanged policy has importance weights of exactly 1.
     """
 
-    def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int) -> None:
-        super().__init__(inputs, hidden, outputs, window)
-        self.state_shape = (window * inputs + 1,)
+    def __init__(
+        self, inputs: int, hidden: tuple[int, ...], outputs: int, window: int, burn_in: int = 0
+    ) -> None:
+        super().__init__(inputs, hidden, outputs, window, burn_in)
+        self.state_shape = (self.history * inputs + 1,)
 
     def step(self, weights: dict[str, F32], observations: F32, state: F32) -> tuple[F32, F32]:
         """Compute outputs and next states for one observation per agent."""

@@ -1,6 +1,6 @@
 """Evaluation of networks at the consecutive steps of segments of episodes.
 
-A recurrent network that carries its state runs once along a segment, after up to ``window`` steps of history; other
+A recurrent network that carries its state runs once along a segment, after up to ``history`` earlier steps; other
 networks see at every step the window that ends there. A critic with an LSTM reads the segment without actions, and
 branches off at every step with each action to evaluate, as at the end of a window (``rl_agent/networks/lstm.py``).
 
@@ -93,6 +93,8 @@ def _run(
     unknown = sequences.new_zeros(n, network.inputs - size)
     befores, tops = [], []
     for t in range(steps):
+        if t == network.burn_in:
+            h, c = [x.detach() for x in h], [x.detach() for x in c]
         befores.append([*h, *c])
         begun = (lengths >= steps - t).to(sequences.dtype)[:, None]
         h, c = _cells(network, weights, torch.cat([sequences[t], unknown], dim=1), h, c)
@@ -242,24 +244,16 @@ class UnrolledPass:
             dc_each = [np.empty((0, *layer.dh.shape[1:]), np.float32) for layer in layers]
             for number in range(len(layers)):
                 gradient[f"cell{number}"][...] = 0.0
+        begun, first = self._begun[:steps], self._lstm.burn_in
         for number in range(len(layers) - 1, -1, -1):
-            layer, cell = layers[number], self._weights[f"cell{number}"]
+            layer = layers[number]
             if number == len(layers) - 1:
                 layer.dh[...] = dh[number]
             else:
-                layer.dh[...] += dh[number]
-            kernels.scan_backward(
-                self._begun[:steps],
-                np.ascontiguousarray(cell.T),
-                layer.x,
-                layer.gates,
-                layer.c,
-                layer.tanh_c,
-                layer.dh,
-                np.zeros(layer.dh.shape[1:], np.float32),
-                dc_each[number],
-                gradient[f"cell{number}"],
-                layers[number - 1].dh if number > 0 else self._tape.nothing,
+                layer.dh[first:] += dh[number][first:]
+            dc = np.zeros(layer.dh.shape[1:], np.float32)
+            self._lstm.scan_back(
+                number, self._weights, self._tape, begun, dc, dc_each[number], gradient
             )
 
     def _branch_backward(self, d: F32, gradient: dict[str, F32]) -> tuple[list[F32], list[F32]]:

@@ -22,6 +22,7 @@ __all__ = [
     "Transitions",
     "gather_batch",
     "gather_n_step_transitions",
+    "gather_sequences",
     "gather_transitions",
 ]
 
@@ -56,9 +57,9 @@ class Batch:
     Attributes
     ----------
     windows
-        Standardised observations, shape (T, B, S), aligned at the sampled step.
+        Standardised observations, shape (T, B, S), aligned at the sampled step; of ``gather_sequences`` (T, n, S).
     lengths
-        Number of observations in each window, shape (B,).
+        Number of observations in each window, shape (B,) or (n,).
     action, behaviour_mean, behaviour_std
         Actions, and the policy mu they were sampled from, shape (B, A).
     v_tbc, q_ret
@@ -66,6 +67,8 @@ class Batch:
     present
         1 if the agent took part in the step, 0 if it had ended before others in its environment, shape (B,); ``None``
         with one agent per environment. The agents of an environment are adjacent.
+    index
+        ``gather_sequences`` only: row-major positions of the B steps in the first two axes of ``windows``, shape (B,).
     """
 
     windows: F32
@@ -76,6 +79,7 @@ class Batch:
     v_tbc: F32
     q_ret: F32
     present: F32 | None = None
+    index: I64 | None = None
 
 
 @dataclass(frozen=True)
@@ -127,9 +131,56 @@ def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]
     batch
         The steps, those with the longest history first.
     """
-    storage, values = source.memory.storage, source.memory.values
+    storage = source.memory.storage
     indices, lengths = _longest_first(storage, storage.of_all_agents(indices), window)
-    action, behaviour_mean, behaviour_std, v_tbc, q_ret = _gather_steps(
+    return indices, Batch(
+        storage.windows(indices, window + 1, source.mean, source.per_std),
+        lengths,
+        *_steps(source, indices),
+        present=None
+        if storage.agents_per_env == 1
+        else storage.is_present(indices).astype(np.float32),
+    )
+
+
+def gather_sequences(source: Source, ends: I64, window: int, length: int) -> tuple[I64, Batch]:
+    """Gather the last ``length`` steps up to each of ``ends``, or fewer at the beginning of an episode.
+
+    Parameters
+    ----------
+    source
+        Memory, with one agent per environment, and scales.
+    ends
+        Ring indices of the last steps, shape (n,).
+    window
+        Number of steps before the first of ``length``.
+    length
+        Maximum number of steps of a sequence.
+
+    Returns
+    -------
+    indices
+        Ring indices of the B gathered steps.
+    batch
+        The steps, with ``index``; T = window + length.
+    """
+    storage = source.memory.storage
+    ends, lengths = _longest_first(storage, ends, window + length - 1)
+    back = np.arange(length - 1, -1, -1)[:, None]
+    in_grid = np.flatnonzero(storage.position[ends] >= back)
+    indices = ((ends - back) % storage.capacity).reshape(-1)[in_grid]
+    return indices, Batch(
+        storage.windows(ends, window + length, source.mean, source.per_std),
+        lengths,
+        *_steps(source, indices),
+        index=in_grid + window * len(ends),
+    )
+
+
+def _steps(source: Source, indices: I64) -> tuple[F32, F32, F32, F32, F32]:
+    """Gather actions, behaviour and value targets of steps; see ``_gather_steps``."""
+    storage, values = source.memory.storage, source.memory.values
+    return _gather_steps(
         indices,
         storage.rows(indices),
         storage.action,
@@ -144,18 +195,6 @@ def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]
         np.float32(source.gamma),
         np.float32(1.0 / source.reward_scale),
         values.trace_decay,
-    )
-    return indices, Batch(
-        windows=storage.windows(indices, window + 1, source.mean, source.per_std),
-        lengths=lengths,
-        action=action,
-        behaviour_mean=behaviour_mean,
-        behaviour_std=behaviour_std,
-        v_tbc=v_tbc,
-        q_ret=q_ret,
-        present=None
-        if storage.agents_per_env == 1
-        else storage.is_present(indices).astype(np.float32),
     )
 
 

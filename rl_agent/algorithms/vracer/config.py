@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from rl_agent.config.agent import Count, Replay, Share
 from rl_agent.config.kinds import SamplesSteps
 from rl_agent.config.registry import register
@@ -40,6 +42,9 @@ class VRacerConfig(SamplesSteps):
     retrace_lambda
         Lambda of the value targets, in [0, 1]: values below 1 (1 in the paper) give more weight to V and less to
         rewards far in the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
+    sequence_length
+        Network ``lstm``: successive steps in the loss for each sampled step, which is the last of them; a batch has up
+        to ``batch_size`` times as many steps. An LSTM that carries its state runs once along each sequence.
     """
 
     title: ClassVar[str] = "V-RACER"
@@ -58,6 +63,7 @@ class VRacerConfig(SamplesSteps):
     gamma_first: Share | None = None
     gamma_steps: Count | None = None
     retrace_lambda: Share = 1.0
+    sequence_length: int = Field(default=1, ge=1, le=1000)
 
     def _incompatibilities(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":
@@ -77,7 +83,21 @@ class VRacerConfig(SamplesSteps):
                 f"gamma_first = {self.gamma_first} must not be above gamma = {self.gamma}, which must be below 1 then: "
                 "the horizon grows from the one to the other"
             )
+        if self.sequence_length > 1:
+            yield from self._incompatible_with_sequences()
         yield from super()._incompatibilities()
+
+    def _incompatible_with_sequences(self) -> Iterator[str]:
+        length = f"sequence_length = {self.sequence_length}"
+        if self.network != "lstm":
+            yield f"{length} is a setting of network = lstm, which network = {self.network} does not read"
+        if self.sampler != "uniform":
+            yield f"{length} takes successive steps, which sampler = {self.sampler} cannot weigh; use uniform"
+        if self.device != "cpu":
+            yield (
+                f"{length} gives batches of different sizes, which device = {self.device} cannot capture; use "
+                "device = cpu"
+            )
 
     def incompatibilities_with_actions(self, choices: int) -> Iterator[str]:
         """Yield a message for each setting that is incompatible with the task's actions."""

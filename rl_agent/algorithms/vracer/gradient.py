@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_agent.algorithms.algorithm import Algorithm, Evaluation, mean_of_present
 from rl_agent.multi_agent import cooperation
+from rl_agent.networks import Pass, UnrolledPass
 from rl_agent.networks.distributions import clipped_normal, comparison
 from rl_agent.networks.distributions.sampling import BOUND
 from rl_agent.networks.distributions.std import PolicyStd
@@ -25,13 +26,13 @@ Flags = npt.NDArray[np.bool_]
 class Gradient:
     """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
 
-    def __init__(self, of: Algorithm, deviation: PolicyStd) -> None:
-        self._of, self._pass, self._deviation = of, of.parts.passes("network"), deviation
+    def __init__(self, of: Algorithm, passes: Pass | UnrolledPass, deviation: PolicyStd) -> None:
+        self._of, self._pass, self._deviation = of, passes, deviation
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write dL/dw of a batch; steps with rho above ``rho_clip`` have no gradient of L_pi."""
         of = self._of
-        outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
+        outputs = self._outputs(batch)
         tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.slices["sigma"]]
         # one row per step, or one for all
         sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
@@ -64,6 +65,13 @@ class Gradient:
             gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
             td_error=None if of.config.sampler == "uniform" else error,
         )
+
+    def _outputs(self, batch: Batch) -> F32:
+        weights = self._of.host_weights["network"]
+        if isinstance(self._pass, UnrolledPass):
+            assert batch.index is not None
+            return self._pass.forward(weights, batch.windows, batch.lengths, batch.index)
+        return self._pass.forward(weights, batch.windows, batch.lengths)
 
     def _compare(
         self, batch: Batch, rules: Rules, outputs: F32, sigma: F32

@@ -20,8 +20,9 @@ Implementation details that the paper leaves open:
 1. Log importance weights are clipped to +-20 before the exponential (overflow), far outside of any c_max.
 2. The bracket of the policy gradient uses the current network's V(s_t) and the stored Q_ret.
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
-   and the policy share no weights), ``gamma_first`` (a growing horizon), ``episode_share`` and ``retrace_lambda``
-   (Retrace(lambda), ``rl_agent/replay/targets.py``); see ``config.py``.
+   and the policy share no weights), ``gamma_first`` (a growing horizon), ``episode_share``, ``retrace_lambda``
+   (Retrace(lambda), ``rl_agent/replay/targets.py``), and ``burn_in`` and ``sequence_length`` of an LSTM (Kapturowski et
+   al. 2019); see ``config.py``.
 4. The densities are those of untruncated normals (``rl_agent/networks/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. If they are not given, gamma, learning rate, memory size, learning start, annealing and initial beta (1, not 0.3) are
@@ -51,12 +52,21 @@ from rl_agent.algorithms.algorithm import Algorithm, Tensors, centered, near_pol
 from rl_agent.algorithms.vracer import gradient
 from rl_agent.algorithms.vracer.config import VRacerConfig
 from rl_agent.multi_agent.per_agent import PerAgent
-from rl_agent.networks import Network, Parallel, Parts, Views, make_network
+from rl_agent.networks import (
+    Network,
+    Parallel,
+    Parts,
+    UnrolledPass,
+    Views,
+    has_analytic_gradient,
+    make_network,
+    unrolled_outputs,
+)
 from rl_agent.networks.actor import Actor, categorical_head, gaussian_head
 from rl_agent.networks.distributions import densities, sampling
 from rl_agent.networks.distributions.std import PolicyStd
 from rl_agent.normalization.spaces import Sizes
-from rl_agent.replay.batch import Batch, Source, gather_batch
+from rl_agent.replay.batch import Batch, Source, gather_batch, gather_sequences
 from rl_agent.runtime.lazy_torch import torch
 
 __all__ = ["VRacer", "make_actor"]
@@ -132,10 +142,19 @@ class VRacer(Algorithm):
             config.sigma - config.sigma_min
         )
         self.torch_step.to_device()
-        plain = config.advantage == "none" and not sizes.choices
-        self.analytic_gradient = (
-            gradient.Gradient(self, self._deviation) if plain and config.device == "cpu" else None
-        )
+        if self._has_analytic_gradient():
+            passes = (
+                UnrolledPass(self.network)
+                if config.sequence_length > 1
+                else self.parts.passes("network")
+            )
+            self.analytic_gradient = gradient.Gradient(self, passes, self._deviation)
+
+    def _has_analytic_gradient(self) -> bool:
+        config = self.config
+        if config.device != "cpu" or config.advantage != "none" or self.sizes.choices:
+            return False
+        return config.sequence_length == 1 or has_analytic_gradient(self.network)
 
     def values(self, windows: F32, lengths: I64) -> F32:
         """Return V at the end of windows of any lengths, shape (n,)."""
@@ -144,7 +163,10 @@ class VRacer(Algorithm):
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Batch]:
         """Gather sampled steps with their stored targets."""
-        return gather_batch(source, indices, self.network.history)
+        history, length = self.network.history, self.config.sequence_length
+        if length > 1:
+            return gather_sequences(source, indices, history, length)
+        return gather_batch(source, indices, history)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Compute L of a batch as a torch graph of ``weights``.
@@ -166,7 +188,7 @@ class VRacer(Algorithm):
         """
         action, beta = inputs["action"], inputs["beta"]
         views = self.parts.views(weights)
-        outputs = self.parts("network", views, inputs["windows"], inputs["lengths"])
+        outputs = self._outputs(views, inputs)
         value = outputs[:, 0]
         if self.sizes.choices:
             log_pi, log_mu, kl = densities.compare_choices(
@@ -214,6 +236,13 @@ class VRacer(Algorithm):
             "policy_loss": policy_loss.sum() / count,
             "value_loss": value_loss.sum() / count,
         }
+
+    def _outputs(self, views: Views, inputs: Tensors) -> torch.Tensor:
+        """Compute the network's outputs at the steps of the batch, shape (B, outputs)."""
+        windows = inputs["windows"], inputs["lengths"]
+        if "index" in inputs:
+            return unrolled_outputs(self.parts, "network", views, *windows, inputs["index"].long())
+        return self.parts("network", views, *windows)
 
     def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
         """Return the logits of the choices, shape (B, K), multiplied by the inverse temperature if there is one."""

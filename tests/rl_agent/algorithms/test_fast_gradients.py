@@ -10,6 +10,7 @@ ONE_STEP = ("ddpg", "naf", "td3", "sac")
 NETWORKS = {
     "mlp": {"network": "mlp"},
     "lstm": {"network": "lstm"},
+    "burn-in": {"network": "lstm", "window": 2, "burn_in": 2},
     "frames": {"network": "mlp", "frames": 3, "previous_action": True},
 }
 
@@ -30,7 +31,7 @@ FAST = {
 @pytest.mark.parametrize("name", FAST)
 def test_fast_path_equals_autograd(name, net):
     """Single precision runs the analytic passes, double precision plain torch (``networks/parameter_views.py``)."""
-    if (name, net) == ("ppo", "lstm"):
+    if name == "ppo" and net in ("lstm", "burn-in"):
         pytest.skip("PPO has no lstm")
     learner = a_learner(name.split(",")[0], **NETWORKS[net] | FAST[name])
     algorithm = learner.algorithm
@@ -136,7 +137,7 @@ def test_analytic_gradient_of_acer_equals_autograd(choices, net, without):
     small = {} if choices else {"advantage_hidden": (4,)}
     learner = a_learner("acer", choices=choices, hidden=(6, 5), **NETWORKS[net] | settings | small)
     algorithm, rng = learner.algorithm, np.random.default_rng(5)
-    algorithm.weights[:] *= 3.0 if net == "lstm" else 1.0
+    algorithm.weights[:] *= 3.0 if net in ("lstm", "burn-in") else 1.0
     algorithm.target[:] -= 0.3 * rng.standard_normal(len(algorithm.target)).astype(np.float32)
     rules = learner.refer.rules(0)._replace(c_max=1.5)
     for seed in (1, 2):  # the second reuses the buffers of the first

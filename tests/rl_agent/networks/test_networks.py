@@ -15,13 +15,17 @@ NETWORKS = {
     "deep lstm": LSTM(4, (5, 6, 7), 2, window=3),
     "lstm without a past": LSTM(5, (8, 6), 3, window=0),
 }
+BURN_IN = {
+    "burn-in": LSTM(5, (8, 6), 3, window=4, burn_in=3),
+    "burn-in only": LSTM(5, (8, 6), 3, window=0, burn_in=5),
+}
 # without actions beside their observations
 ABREAST = {
     "mlps abreast": Parallel(MLP(5, (16, 8), 1), MLP(5, (8,), 3)),
     "mlp of frames": MLP(5, (16, 8), 3, history=3),
     "lstms abreast": Parallel(LSTM(5, (8, 6), 1, window=4), LSTM(5, (4,), 2, window=4)),
 }
-CRITICS = NETWORKS | {"critic of frames": MLP(5, (16, 8), 3, history=3, actions=2)}
+CRITICS = NETWORKS | BURN_IN | {"critic of frames": MLP(5, (16, 8), 3, history=3, actions=2)}
 
 
 def windows_of(network, rng, batch=37, lengths=None):
@@ -39,9 +43,9 @@ def random_weights(network, rng):
     return network.initialise(rng) + 0.2 * rng.standard_normal(network.size).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", NETWORKS | ABREAST)
+@pytest.mark.parametrize("name", NETWORKS | BURN_IN | ABREAST)
 def test_analytic_passes_equal_autograd(name):
-    network = (NETWORKS | ABREAST)[name]
+    network = (NETWORKS | BURN_IN | ABREAST)[name]
     rng = np.random.default_rng(1)
     weights = random_weights(network, rng)
     tape = network.tape(network.history + 1, 37)
@@ -129,9 +133,52 @@ def test_reference_gradient_equals_finite_differences(name):
     )
 
 
-@pytest.mark.parametrize("name", NETWORKS | ABREAST)
+@pytest.mark.parametrize("name", BURN_IN)
+def test_the_state_after_the_burn_in_is_a_constant_for_the_gradient(name):
+    """Finite differences over the steps after it, from the state that the same weights reach in it."""
+    network = BURN_IN[name]
+    rng = np.random.default_rng(14)
+    weights = random_weights(network, rng)
+    windows, lengths = windows_of(network, rng, lengths=np.full(4, network.history + 1))
+    slope = rng.standard_normal((4, network.outputs))
+    double = torch.tensor(windows).double()
+
+    def run(flat, state, steps):
+        for t in steps:
+            outputs, state = network.reference_step(network.views(flat), double[t], state)
+        return outputs, state
+
+    first = range(network.burn_in)
+    flat = torch.tensor(weights).double()
+    _, state = run(flat, torch.zeros(4, *network.state_shape).double(), first)
+    loss = lambda w: float(  # noqa: E731
+        (
+            run(torch.tensor(w), state, range(network.burn_in, len(windows)))[0]
+            * torch.tensor(slope)
+        ).sum()
+    )
+    tape, gradient = network.tape(len(windows), 4), np.empty(network.size, np.float32)
+    network.forward(network.views(weights), windows, lengths, tape)
+    network.backward(
+        network.views(weights),
+        tape,
+        lengths,
+        slope.astype(np.float32),
+        network.views(gradient),
+    )
+    exact, step = weights.astype(float), 1e-6
+    for k in rng.choice(network.size, 60, replace=False):
+        there, back = exact.copy(), exact.copy()
+        there[k] += step
+        back[k] -= step
+        expected = (loss(there) - loss(back)) / (2 * step)
+        assert gradient[k] == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    assert np.abs(gradient).max() > 1.0
+
+
+@pytest.mark.parametrize("name", NETWORKS | BURN_IN | ABREAST)
 def test_acting_along_an_episode_equals_evaluating_its_window(name):
-    network = (NETWORKS | ABREAST)[name]
+    network = (NETWORKS | BURN_IN | ABREAST)[name]
     rng = np.random.default_rng(5)
     flat = random_weights(network, rng)
     weights = network.views(flat)
