@@ -41,6 +41,7 @@ Hints = list[tuple[str, str]]
 """Commands, and the purpose of each."""
 
 _LONGER = 2  # factor of the suggested longer training or simulation
+_EPISODES = 48  # at least, in the evaluation suggested after a film
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class RunState:
         Whether its environment can be filmed.
     has_episodes
         Whether there are finished episodes to plot.
-    is_evaluated
-        Whether the policy was evaluated after the training.
+    evaluated_episodes
+        Episodes of the evaluation after the training; 0 if there was none.
     lacks_evaluation
         Whether this evaluation is planned but not done yet.
     """
@@ -68,20 +69,25 @@ class RunState:
     steps: int
     draws_itself: bool
     has_episodes: bool
-    is_evaluated: bool
+    evaluated_episodes: int
     lacks_evaluation: bool
 
     @classmethod
     def of(cls, name: Path, folder: "RunFolder", *, draws_itself: bool | None = None) -> "RunState":
         """Read the state of a run; ``draws_itself`` defaults to the value noted at its last start."""
         config = folder.config()
-        there = folder.evaluation.exists()
-        evaluated = there and "after" in read_json(folder.evaluation)
+        measured = read_json(folder.evaluation) if folder.evaluation.exists() else {}
+        evaluated = measured.get("after", {}).get("episodes", 0)
         episodes = folder.episodes
         has_episodes = episodes.exists() and len(episodes.read_bytes().splitlines()) > 1
-        lacks = config.run.evaluate_episodes > 0 and not evaluated
+        lacks = config.run.evaluate_episodes > 0 and "after" not in measured
         draws = folder.draws_itself() if draws_itself is None else draws_itself
         return cls(name, config.env, config.run.steps, draws, has_episodes, evaluated, lacks)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the policy was evaluated after the training."""
+        return self.evaluated_episodes > 0
 
     @property
     def stem(self) -> str:
@@ -118,7 +124,8 @@ def after_export(run: RunState, output: Path) -> Hints:
 
 def after_film(run: RunState, changes: Sequence[str] = ()) -> Hints:
     """Return the commands suggested after a film: an evaluation."""
-    line = _line("flowsim", "evaluate", run.name, *changes, "--episodes", 48)
+    episodes = max(_EPISODES, 2 * run.evaluated_episodes)
+    line = _line("flowsim", "evaluate", run.name, *changes, "--episodes", episodes)
     return [(line, "evaluate it over more episodes")]
 
 

@@ -247,7 +247,7 @@ def test_the_hint_of_a_new_solver_in_c_is_accepted(shell, follower, c_tools):
     assert follower.follow(ended(shell.run("init", "my_solver", "--kind", "c")))
 
 
-RUN = RunState(Path("runs/run"), "flowsim/Reach-v0", 100, False, True, False, False)
+RUN = RunState(Path("runs/run"), "flowsim/Reach-v0", 100, False, True, 0, False)
 
 
 def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
@@ -275,14 +275,20 @@ def test_every_hint_is_a_command_of_flowsim_or_a_viewer(tmp_path):
         ("failed", True, RUN, ["flowsim resume runs/run"]),  # its process id now belongs to another process
         ("finished", False, replace(RUN, lacks_evaluation=True), ["flowsim resume runs/run"]),
         ("finished", True, replace(RUN, lacks_evaluation=True), ["flowsim watch runs/run"]),
-        ("finished", False, replace(RUN, is_evaluated=True),
+        ("finished", False, replace(RUN, evaluated_episodes=48),
          ["flowsim plot runs/run -o run.png", "flowsim resume runs/run run.steps=200"]),
-        ("finished", False, replace(RUN, is_evaluated=True, has_episodes=False),
+        ("finished", False, replace(RUN, evaluated_episodes=48, has_episodes=False),
          ["flowsim resume runs/run run.steps=200"]),
     ],
 )  # fmt: skip
 def test_hints_depend_on_the_state_of_a_run(state, running, run, expected):
     assert [line for line, _ in next_steps.after_status(run, state, running)] == expected
+
+
+@pytest.mark.parametrize(("evaluated", "suggested"), [(0, 48), (10, 48), (48, 96), (96, 192)])
+def test_the_evaluation_after_a_film_has_more_episodes_than_the_last_one(evaluated, suggested):
+    [(line, _)] = next_steps.after_film(replace(RUN, evaluated_episodes=evaluated))
+    assert line == f"flowsim evaluate runs/run --episodes {suggested}"
 
 
 def test_names_are_quoted_for_the_shell(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def test_sequences_are_the_successive_steps_of_an_episode():
     ends = storage.episode_indices(3)[[9, 2, 0, 6]]
     indices, batch = gather_sequences(source_of(learner), ends, window=3, length=5)
     starts = storage.start[3]
-    expected = [5, 6, 7, 8, 9] + [0, 1, 2] + [0] + [2, 3, 4, 5, 6]
+    expected = [5, 6, 7, 8, 9, 0, 1, 2, 0, 2, 3, 4, 5, 6]  # of the ends 9, 2, 0 and 6
     assert sorted(indices - starts) == sorted(expected)
     assert batch.windows.shape == (8, 4, 3)
     np.testing.assert_array_equal(batch.lengths, [8, 7, 3, 1])  # those of the ends 9, 6, 2, 0
