@@ -1,6 +1,7 @@
 """Analyse what an agent has learned on the wake: its position, its effort, the effort saved, and its phase.
 
     python benchmarks/learning/learned.py watch runs/figure6/SUITE/JOB --cells 32  # 24 episodes
+    python benchmarks/learning/learned.py watch wake                    # a shipped agent
     python benchmarks/learning/learned.py page                          # docs/studies/learned.md and its picture
 
 The agent acts with the mean of its policy in the evaluation episodes. For comparison, at the same resolution: the
@@ -52,7 +53,10 @@ NAMES = {
     "vracer": "V-RACER",
     "vracer_a_horizon_that_grows_separate_trunks_half_by_episodes": "vracer, V-RACER",
 }
-"""Display names of the learners in the policies' names; the last is the shipped agent."""
+"""Display names of the learners in the policies' names; the last is a shipped agent."""
+
+AGENTS = {"wake": "wake, SAC + ReF-ER-1"}
+"""Display names of shipped agents that are evaluated by name."""
 
 FloatArray = NDArray[np.float64]
 
@@ -210,9 +214,11 @@ def table(studies: list[dict[str, Any]]) -> str:
 
 def _who(found: dict[str, Any]) -> str:
     """Return a policy's label in two lines: ``SAC, seed 0`` and ``16 cells per D``."""
-    learner, seed = re.fullmatch(r".*?_(.*)_seed(\d+)", found["policy"]).groups()  # type: ignore[union-attr]
-    name = NAMES.get(learner, learner)
-    return f"{name}, seed {seed}\n{found['cells_per_diameter']} cells per D"
+    who = AGENTS.get(found["policy"])
+    if who is None:
+        learner, seed = re.fullmatch(r".*?_(.*)_seed(\d+)", found["policy"]).groups()  # type: ignore[union-attr]
+        who = f"{NAMES.get(learner, learner)}, seed {seed}"
+    return f"{who}\n{found['cells_per_diameter']} cells per D"
 
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
