@@ -245,8 +245,16 @@ class Algorithm(ABC):
         self.torch_step.to_host()
         return not bool(np.isfinite(self.weights).all())
 
-    def values(self, windows: F32, lengths: I64) -> F32:
-        """Return V at the end of windows of any lengths, shape (n,); zero for an algorithm without V."""
+    @property
+    def window_steps(self) -> int:
+        """Number of observations from which V of the last one is estimated."""
+        return self.network.history + 1
+
+    def values(self, windows: F32, lengths: I64, states: F32 | None = None) -> F32:
+        """Return V at the end of windows of any lengths, shape (n,); zero for an algorithm without V.
+
+        ``states`` are the recurrent states before the windows, if the memory stores them.
+        """
         return np.zeros(len(lengths), np.float32)
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Any]:

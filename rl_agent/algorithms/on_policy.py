@@ -21,7 +21,7 @@ class OnPolicy(Algorithm):
 
     schedule = Iterations
 
-    def values(self, windows: F32, lengths: I64) -> F32:
+    def values(self, windows: F32, lengths: I64, states: F32 | None = None) -> F32:
         """Return V at the end of windows, shape (n,)."""
         self.torch_step.to_host()
         with torch.no_grad():

@@ -400,6 +400,16 @@ class AgentConfig(BaseModel):
         return 1.0
 
     @property
+    def stores_states(self) -> bool:
+        """Whether the memory stores the recurrent state before each step."""
+        return False
+
+    @property
+    def learns_sequences(self) -> bool:
+        """Whether batches consist of sequences of successive steps (``rl_agent.replay.batch.gather_sequences``)."""
+        return False
+
+    @property
     def sample_size(self) -> int:
         """Number of steps sampled per gradient."""
         return self.batch_size

@@ -21,7 +21,12 @@ from rl_agent.networks.network import Network
 from rl_agent.networks.parallel import Parallel
 from rl_agent.networks.parameter_views import Arrays, Parts, Views
 from rl_agent.networks.passes import Pass
-from rl_agent.networks.unroll import UnrolledPass, has_analytic_gradient, unrolled_outputs
+from rl_agent.networks.unroll import (
+    UnrolledPass,
+    has_analytic_gradient,
+    last_outputs,
+    unrolled_outputs,
+)
 
 __all__ = [
     "LSTM",
@@ -36,6 +41,7 @@ __all__ = [
     "Views",
     "WindowLSTM",
     "has_analytic_gradient",
+    "last_outputs",
     "make_encoder",
     "make_network",
     "unrolled_outputs",

@@ -181,16 +181,18 @@ def scan_forward(
     Parameters
     ----------
     begun
-        Number of windows begun by each step, shape (T,), non-decreasing; the states of the others stay zero.
+        Number of windows begun by each step, shape (T,), non-decreasing; the states of the others must be zero, and
+        stay so.
     weight
         Maps [input, h, 1] to the gates, shape (4H, S + H + 1).
     x
         Inputs of each step, shape (T + 1, S + H + 1, B): the first S rows are the layer's input and the
-        last is 1; the H rows in between are written, the output of step t into ``x[t + 1]``.
+        last is 1; the H rows in between are written, the output of step t into ``x[t + 1]``. Those of the first
+        step are given.
     gates
         Written, shape (T, 4, H B).
     c, tanh_c
-        Written, shapes (T + 1, H, B) and (T, H, B); ``c[t + 1]`` is the state after step t.
+        Written, shapes (T + 1, H, B) and (T, H, B); ``c[t + 1]`` is the state after step t, and ``c[0]`` is given.
     above
         Written: the outputs, in the first H rows; shape (T or more, H or more, B).
     """
@@ -200,8 +202,9 @@ def scan_forward(
     first = 0
     while first < steps - 1 and begun[first] == 0:
         first += 1
-    x[first, inputs:-1] = ZERO
-    c[first] = ZERO
+    if first > 0:
+        x[first, inputs:-1] = ZERO
+        c[first] = ZERO
     h = np.empty((size, batch), np.float32)
     for t in range(first, steps - 1):
         np.dot(weight, x[t], gates[t].reshape(4 * size, batch))

@@ -91,6 +91,16 @@ class Tape:
         self.last_above = [*(last.x for last in self.last[1:]), empty(widths[-1], rows)]
         self.nothing = empty(t, 0, batch)
 
+    def start(self, state: F32 | None = None) -> None:
+        """Set the states before the first step, shape (B, H) as in ``LSTM.step``; zero if they are not given."""
+        offset = 0
+        for layer in self.layers:
+            width = layer.c.shape[1]
+            ends = offset + width, offset + 2 * width
+            layer.c[0] = 0.0 if state is None else state[:, offset : ends[0]].T
+            layer.x[0, -1 - width : -1] = 0.0 if state is None else state[:, ends[0] : ends[1]].T
+            offset = ends[1]
+
     @property
     def top(self) -> F32:
         """Output of the last layer at the last step, shape (H, B), with actions (H, K B)."""
@@ -180,6 +190,7 @@ class LSTM(Network):
         x = tape.layers[0].x
         x[:-1, :size] = windows[:steps].transpose(0, 2, 1)
         x[:-1, size : self.inputs] = 0.0
+        tape.start()
         for number, (layer, above) in enumerate(zip(tape.layers, tape.above, strict=True)):
             kernels.scan_forward(
                 begun, weights[f"cell{number}"], layer.x, layer.gates, layer.c, layer.tanh_c, above

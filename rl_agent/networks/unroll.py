@@ -23,7 +23,7 @@ from rl_agent.networks.parameter_views import Parts, Views
 from rl_agent.networks.passes import Pass
 from rl_agent.runtime.lazy_torch import torch
 
-__all__ = ["UnrolledPass", "has_analytic_gradient", "unrolled_outputs"]
+__all__ = ["UnrolledPass", "has_analytic_gradient", "last_outputs", "unrolled_outputs"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -37,6 +37,7 @@ def unrolled_outputs(
     lengths: torch.Tensor,
     index: torch.Tensor,
     actions: torch.Tensor | None = None,
+    state: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Compute the outputs of a network at M steps of segments.
 
@@ -50,6 +51,9 @@ def unrolled_outputs(
         Row-major positions of the M steps in (T, n); each has at least ``network.history`` rows before it.
     actions
         Actions that a critic evaluates at each step, shape (M, A), or several per step, shape (K, M, A).
+    state
+        States of a network that carries its state before the sequences, shape (n, H) as in ``LSTM.step``, zero where a
+        sequence begins later; ``None``: zero.
 
     Returns
     -------
@@ -59,9 +63,12 @@ def unrolled_outputs(
     network = parts.parts[name]
     if _runs_on(network):
         if actions is not None and actions.ndim == 2:
-            return unrolled_outputs(parts, name, views, sequences, lengths, index, actions[None])[0]
-        return _run(network, views[name], sequences, lengths, index, actions)
+            return unrolled_outputs(
+                parts, name, views, sequences, lengths, index, actions[None], state
+            )[0]
+        return _run(network, views[name], sequences, lengths, index, actions, state)
     assert isinstance(network, Network)
+    assert state is None
     steps, n, _ = sequences.shape
     back = torch.arange(-network.history, 1, device=index.device)[:, None] * n
     windows = sequences.reshape(steps * n, -1)[index + back]
@@ -85,11 +92,13 @@ def _run(
     lengths: torch.Tensor,
     index: torch.Tensor,
     actions: torch.Tensor | None,
+    state: torch.Tensor | None,
 ) -> torch.Tensor:
     """Run an LSTM along sequences once; arguments as in ``unrolled_outputs``, ``actions`` with three axes."""
     steps, n, size = sequences.shape
-    h = [sequences.new_zeros(n, width) for width in network.hidden]
-    c = list(h)
+    state = sequences.new_zeros(n, *network.state_shape) if state is None else state
+    pieces = state.split([width for width in network.hidden for _ in range(2)], dim=1)
+    c, h = list(pieces[::2]), list(pieces[1::2])
     unknown = sequences.new_zeros(n, network.inputs - size)
     befores, tops = [], []
     for t in range(steps):
@@ -159,10 +168,11 @@ class UnrolledPass:
         lengths: I64,
         index: I64,
         actions: F32 | None = None,
+        state: F32 | None = None,
     ) -> F32:
         """Compute the outputs at the steps of ``index``, shape (M, outputs), or (K M, outputs) with actions.
 
-        The sequences must be sorted by descending ``lengths``.
+        The sequences must be sorted by descending ``lengths``; ``state`` as in ``unrolled_outputs``.
         """
         self._weights, self._index = weights, index
         steps, n, size = sequences.shape
@@ -173,6 +183,7 @@ class UnrolledPass:
         x = tape.layers[0].x
         x[:-1, :size] = sequences.transpose(0, 2, 1)
         x[:-1, size : self.network.inputs] = 0.0
+        tape.start(state)
         for number, (layer, above) in enumerate(zip(tape.layers, tape.above, strict=True)):
             cell = weights[f"cell{number}"]
             kernels.scan_forward(
@@ -275,6 +286,20 @@ class UnrolledPass:
                 _scatter(of.reshape(width, -1, len(self._index)).sum(1)[:, has_state], before, out)
             d = dx[:-width]
         return dh, dc_each
+
+
+def last_outputs(
+    network: Network, weights: dict[str, F32], windows: F32, lengths: I64, state: F32
+) -> F32:
+    """Compute the outputs at the last steps of windows in any order, from the states before their first steps."""
+    order = np.argsort(-lengths, kind="stable")
+    steps, n, _ = windows.shape
+    index = np.arange((steps - 1) * n, steps * n)
+    outputs = np.empty((n, network.outputs), np.float32)
+    outputs[order] = UnrolledPass(network).forward(
+        weights, np.ascontiguousarray(windows[:, order]), lengths[order], index, state=state[order]
+    )
+    return outputs
 
 
 def _columns(array: F32, index: I64) -> F32:

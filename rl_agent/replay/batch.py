@@ -69,6 +69,9 @@ class Batch:
         with one agent per environment. The agents of an environment are adjacent.
     index
         ``gather_sequences`` only: row-major positions of the B steps in the first two axes of ``windows``, shape (B,).
+    states
+        ``gather_sequences`` only: recurrent states before the windows, if they are stored
+        (``EpisodeStorage.states_before``), shape (n, H).
     """
 
     windows: F32
@@ -80,6 +83,7 @@ class Batch:
     q_ret: F32
     present: F32 | None = None
     index: I64 | None = None
+    states: F32 | None = None
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,7 @@ def gather_sequences(source: Source, ends: I64, window: int, length: int) -> tup
         lengths,
         *_steps(source, indices),
         index=in_grid + window * len(ends),
+        states=storage.states_before(ends, window + length),
     )
 
 

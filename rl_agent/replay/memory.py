@@ -25,7 +25,7 @@ class EpisodeMemory:
 
     Parameters
     ----------
-    capacity, observation_size, action_size, choices, agents_per_env, dtype
+    capacity, observation_size, action_size, choices, agents_per_env, dtype, state_size
         As in :class:`~rl_agent.replay.storage.EpisodeStorage`.
     trace_decay
         As in :class:`~rl_agent.replay.values.StoredValues`.
@@ -47,9 +47,10 @@ class EpisodeMemory:
         agents_per_env: int = 1,
         trace_decay: float = 1.0,
         dtype: npt.DTypeLike = np.float32,
+        state_size: int = 0,
     ) -> None:
         self.storage = EpisodeStorage(
-            capacity, observation_size, action_size, choices, agents_per_env, dtype
+            capacity, observation_size, action_size, choices, agents_per_env, dtype, state_size
         )
         self.values = StoredValues(self.storage, trace_decay)
 
@@ -114,8 +115,20 @@ class EpisodeMemory:
         self.storage.double_table()
 
 
-def make_memory(config: AgentConfig, sizes: Sizes, capacity: int) -> EpisodeMemory:
-    """Build the memory for the settings, with a capacity of ``capacity`` steps; images are stored as ``uint8``."""
+def make_memory(
+    config: AgentConfig, sizes: Sizes, capacity: int, state_size: int = 0
+) -> EpisodeMemory:
+    """Build the memory for the settings.
+
+    Parameters
+    ----------
+    config, sizes
+        Settings of the learner, and sizes of the task; images are stored as ``uint8``.
+    capacity
+        Capacity in environment steps.
+    state_size
+        Number of components of the network's recurrent state, which is stored only if the settings say so.
+    """
     dtype = np.uint8 if config.network == "conv" else np.float32
     return EpisodeMemory(
         capacity,
@@ -125,4 +138,5 @@ def make_memory(config: AgentConfig, sizes: Sizes, capacity: int) -> EpisodeMemo
         sizes.agents_per_env,
         config.trace_decay,
         dtype,
+        state_size if config.stores_states else 0,
     )

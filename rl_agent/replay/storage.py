@@ -23,7 +23,14 @@ __all__ = ["Episode", "EpisodeStorage", "in_larger_table"]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-EXPERIENCE = ("observation", "action", "behaviour_mean", "behaviour_std", "reward")
+EXPERIENCE = (
+    "observation",
+    "action",
+    "behaviour_mean",
+    "behaviour_std",
+    "reward",
+    "recurrent_state",
+)
 """Fields of an episode with one entry per step."""
 
 FILE_NAMES = {"episode_id": "serial", "first_id": "first_serial", "next_id": "next_serial"}
@@ -56,6 +63,8 @@ class Episode:
     present
         Number of steps in which the agent took part; less than L if it ended before the others of its environment. The
         later steps are padding. ``None``: L.
+    recurrent_state
+        State of the network before each observation, shape (L, H), if the memory stores it.
     """
 
     observation: F32
@@ -68,6 +77,7 @@ class Episode:
     final_value: float
     terminated: bool
     present: int | None = None
+    recurrent_state: F32 | None = None
 
 
 class EpisodeStorage:
@@ -85,10 +95,12 @@ class EpisodeStorage:
         Number of agents in one environment (N). Each uses 1/N of the ring.
     dtype
         Type of the observations: ``uint8`` for images; a million of 84 x 84 pixels then take 7 GB.
+    state_size
+        Number of components of the recurrent states (H); 0 if they are not stored.
 
     Attributes
     ----------
-    observation, action, behaviour_mean, behaviour_std, reward, position, episode_id
+    observation, action, behaviour_mean, behaviour_std, reward, recurrent_state, position, episode_id
         Ring arrays. ``position`` is the index of a step in its episode, ``episode_id`` the id of that episode.
     start, length, present, terminated, final_observation
         Episode table, row ``episode_id % len(start)``.
@@ -117,6 +129,7 @@ class EpisodeStorage:
         choices: int = 0,
         agents_per_env: int = 1,
         dtype: npt.DTypeLike = np.float32,
+        state_size: int = 0,
     ) -> None:
         self.agents_per_env = agents_per_env
         self.capacity = capacity = capacity * agents_per_env
@@ -125,6 +138,7 @@ class EpisodeStorage:
         self.behaviour_mean = np.zeros((capacity, choices or action_size), np.float32)
         self.behaviour_std = np.zeros((capacity, 0 if choices else action_size), np.float32)
         self.reward = np.zeros(capacity, np.float32)
+        self.recurrent_state = np.zeros((capacity, state_size), np.float32)
         self.position = np.zeros(capacity, np.int64)
         self.episode_id = np.zeros(capacity, np.int64)
         rows = 64 * agents_per_env
@@ -161,7 +175,8 @@ class EpisodeStorage:
         self.final_observation[row] = episode.final_observation
         indices = self.episode_indices(row)
         for name in EXPERIENCE:
-            getattr(self, name)[indices] = getattr(episode, name)
+            if (given := getattr(episode, name)) is not None:
+                getattr(self, name)[indices] = given
         self.position[indices] = np.arange(steps)
         self.episode_id[indices] = self.next_id
         self.next_id += 1
@@ -259,7 +274,23 @@ class EpisodeStorage:
         )
         return out
 
-    def final_windows(self, rows: I64, steps: int, mean: F32, per_std: F32) -> tuple[F32, I64]:
+    def states_before(self, indices: I64, steps: int) -> F32 | None:
+        """Return the recurrent states before windows of ``steps`` steps that end at ``indices``, if they are stored.
+
+        Returns
+        -------
+        F32 or None
+            Shape (n, H), zero for the windows with fewer steps, those at the beginning of an episode.
+        """
+        if self.recurrent_state.shape[1] == 0:
+            return None
+        is_full = self.position[indices] >= steps - 1
+        states = self.recurrent_state[(indices - (steps - 1)) % self.capacity]
+        return np.where(is_full[:, None], states, np.float32(0.0))
+
+    def final_windows(
+        self, rows: I64, steps: int, mean: F32, per_std: F32
+    ) -> tuple[F32, I64, F32 | None]:
         """Return standardised windows that end at the final observations of the episodes in ``rows``.
 
         Returns
@@ -268,13 +299,16 @@ class EpisodeStorage:
             Shape (steps, n, S), aligned at the end.
         lengths
             Number of observations in each window, shape (n,).
+        states
+            As from ``states_before``; ``steps`` must be at least 2 if they are stored.
         """
         final = (self.final_observation[rows] - mean) * per_std
         if steps == 1:
-            return final[None], np.ones(len(rows), np.int64)
+            return final[None], np.ones(len(rows), np.int64), None
         last = (self.start[rows] + self.length[rows] - 1) % self.capacity
         windows = np.concatenate([self.windows(last, steps - 1, mean, per_std), final[None]])
-        return windows, np.minimum(self.length[rows], steps - 1) + 1
+        lengths = np.minimum(self.length[rows], steps - 1) + 1
+        return windows, lengths, self.states_before(last, steps - 1)
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
         """Return the arrays and counters for ``restore``, by their names in a checkpoint."""
@@ -293,7 +327,8 @@ class EpisodeStorage:
                 setattr(self, name, counters[_in_files(name)])
         indices, rows = self.indices(), self.all_rows()
         for name in self.STEP_FIELDS:
-            getattr(self, name)[indices] = arrays[_in_files(name)]
+            if _in_files(name) in arrays:  # older checkpoints have no ``recurrent_state``
+                getattr(self, name)[indices] = arrays[_in_files(name)]
         for name in self.TABLE_FIELDS:
             # checkpoints older than multi-agent environments have no ``present``
             getattr(self, name)[rows] = arrays[name] if name in arrays else arrays["length"]

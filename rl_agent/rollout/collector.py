@@ -89,6 +89,7 @@ class Collector:
             algorithm.network.state_shape[0],
             sizes.choices,
             memory.storage.observation.dtype,
+            memory.storage.recurrent_state.shape[1],
         )
         self.exploration = Exploration(config, members, sizes.action)
         parts = self.open_episodes, self.exploration

@@ -152,8 +152,8 @@ def check_agents(config: AgentConfig, agents: int, agents_per_env: int) -> None:
         raise ValueError(
             f"sampler = {config.sampler} samples single agents, but an environment has {agents_per_env}; use uniform"
         )
-    length = getattr(config, "sequence_length", 1)
-    if length > 1:
+    if config.learns_sequences:
         raise ValueError(
-            f"sequence_length = {length} is for one agent per environment, but these have {agents_per_env}; use 1"
+            f"sequence_length and initial_state are for one agent per environment, but these have {agents_per_env}; "
+            "leave them out"
         )

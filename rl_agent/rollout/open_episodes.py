@@ -75,6 +75,8 @@ class OpenEpisodes:
         Number of discrete actions; 0 for continuous actions.
     dtype
         Type of the observations.
+    stored_state_size
+        ``state_size`` if the memory stores recurrent states, otherwise 0.
 
     Attributes
     ----------
@@ -102,6 +104,7 @@ class OpenEpisodes:
         state_size: int,
         choices: int = 0,
         dtype: npt.DTypeLike = np.float32,
+        stored_state_size: int = 0,
     ) -> None:
         self.agents = agents
         room = 64
@@ -111,6 +114,7 @@ class OpenEpisodes:
         self.behaviour_std = np.zeros((agents, room, 0 if choices else action_size), np.float32)
         self.reward = np.zeros((agents, room), np.float32)
         self.value = np.zeros((agents, room), np.float32)
+        self.recurrent_state = np.zeros((agents, room, stored_state_size), np.float32)
         self.length = np.zeros(agents, np.int64)
         self.is_open = np.zeros(agents, np.bool_)
         self.is_waiting = np.zeros(agents, np.bool_)
@@ -142,6 +146,8 @@ class OpenEpisodes:
         self.behaviour_mean[at] = decision.mean
         self.behaviour_std[at] = decision.std
         self.value[at] = decision.value
+        if self.recurrent_state.shape[2] > 0:
+            self.recurrent_state[at] = self.state[agents]
         self.state[agents] = decision.state
         self.is_waiting[agents] = True
 
@@ -263,7 +269,8 @@ class OpenEpisodes:
         while self.observation.shape[1] < used:
             self._grow()
         for name in PER_STEP:
-            getattr(self, name)[:, :used] = arrays[name]
+            if name in arrays:  # older checkpoints have no ``recurrent_state``
+                getattr(self, name)[:, :used] = arrays[name]
         for name in PER_AGENT:
             if (
                 name in arrays

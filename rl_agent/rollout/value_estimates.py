@@ -81,7 +81,7 @@ class ValueEstimator:
         storage, values, scale = self._memory.storage, self._memory.values, self._state_scale
         rows = storage.truncated_rows()
         if len(rows) > 0:
-            steps = self._algorithm.network.history + 1
+            steps = self._algorithm.window_steps
             windows = storage.final_windows(rows, steps, scale.mean, scale.per_std)
             final = self._algorithm.values(*windows)
             values.final_value[rows] = np.where(storage.terminated[rows], np.float32(0.0), final)

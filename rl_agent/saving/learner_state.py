@@ -83,8 +83,9 @@ class LearnerState:
         self.state_scale, self.reward_scale = StateScale(sizes.observation), RewardScale()
         if config.network == "conv":
             self.state_scale.freeze_to(inputs.largest_pixel(config, observation_space))
+        capacity = algorithm.schedule.capacity(config, agents)
         self.memory = memory = make_memory(
-            config, sizes, algorithm.schedule.capacity(config, agents)
+            config, sizes, capacity, algorithm.network.state_shape[0]
         )
         scales = self.state_scale, self.reward_scale
         self.values = ValueEstimator(config, algorithm, *scales, memory)

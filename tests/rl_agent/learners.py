@@ -21,7 +21,7 @@ def box(size, bound=1.0):
     return gymnasium.spaces.Box(-bound, bound, (size,), np.float32)
 
 
-def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
+def a_learner(algorithm, *, choices=0, seed=0, agents=2, moved=0.3, **settings):
     """A learner with some terminated and some truncated episodes, and weights that have moved on since."""
     common = {
         "hidden": (6,),
@@ -47,7 +47,7 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, **settings):
         if learner.updates_due() and isinstance(config, OnPolicyConfig):
             break
     weights = learner.algorithm.weights
-    weights[:] += 0.3 * rng.standard_normal(len(weights)).astype(np.float32)
+    weights[:] += moved * rng.standard_normal(len(weights)).astype(np.float32)
     return learner
 
 

@@ -45,6 +45,9 @@ class VRacerConfig(SamplesSteps):
     sequence_length
         Network ``lstm``: successive steps in the loss for each sampled step, which is the last of them; a batch has up
         to ``batch_size`` times as many steps. An LSTM that carries its state runs once along each sequence.
+    initial_state
+        An LSTM that carries its state: its state before each window in training, ``zero`` or ``stored``, the state
+        with which the agent acted.
     """
 
     title: ClassVar[str] = "V-RACER"
@@ -64,6 +67,7 @@ class VRacerConfig(SamplesSteps):
     gamma_steps: Count | None = None
     retrace_lambda: Share = 1.0
     sequence_length: int = Field(default=1, ge=1, le=1000)
+    initial_state: Literal["zero", "stored"] = "zero"
 
     def _incompatibilities(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":
@@ -83,19 +87,23 @@ class VRacerConfig(SamplesSteps):
                 f"gamma_first = {self.gamma_first} must not be above gamma = {self.gamma}, which must be below 1 then: "
                 "the horizon grows from the one to the other"
             )
-        if self.sequence_length > 1:
+        if self.learns_sequences:
             yield from self._incompatible_with_sequences()
         yield from super()._incompatibilities()
 
     def _incompatible_with_sequences(self) -> Iterator[str]:
-        length = f"sequence_length = {self.sequence_length}"
+        what = f"sequence_length = {self.sequence_length}"
+        if self.stores_states:
+            what = "initial_state = stored"
+            if self.acting != "carried" or self.trunks != "shared":
+                yield f"{what} is for one LSTM that carries its state: use acting = carried and trunks = shared"
         if self.network != "lstm":
-            yield f"{length} is a setting of network = lstm, which network = {self.network} does not read"
+            yield f"{what} is a setting of network = lstm, which network = {self.network} does not read"
         if self.sampler != "uniform":
-            yield f"{length} takes successive steps, which sampler = {self.sampler} cannot weigh; use uniform"
+            yield f"{what} takes successive steps, which sampler = {self.sampler} cannot weigh; use uniform"
         if self.device != "cpu":
             yield (
-                f"{length} gives batches of different sizes, which device = {self.device} cannot capture; use "
+                f"{what} gives batches of different sizes, which device = {self.device} cannot capture; use "
                 "device = cpu"
             )
 
@@ -122,6 +130,16 @@ class VRacerConfig(SamplesSteps):
     def has_full_dynamics(self) -> bool:
         """Whether importance weights are those of the joint action of all agents in an environment."""
         return self.dynamics == "full"
+
+    @property
+    def stores_states(self) -> bool:
+        """Whether the memory stores the recurrent state before each step."""
+        return self.initial_state == "stored"
+
+    @property
+    def learns_sequences(self) -> bool:
+        """Whether batches consist of sequences of successive steps (``rl_agent.replay.batch.gather_sequences``)."""
+        return self.sequence_length > 1 or self.stores_states
 
     @property
     def trace_decay(self) -> float:

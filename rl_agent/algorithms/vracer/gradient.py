@@ -67,11 +67,11 @@ class Gradient:
         )
 
     def _outputs(self, batch: Batch) -> F32:
-        weights = self._of.host_weights["network"]
+        windows = self._of.host_weights["network"], batch.windows, batch.lengths
         if isinstance(self._pass, UnrolledPass):
             assert batch.index is not None
-            return self._pass.forward(weights, batch.windows, batch.lengths, batch.index)
-        return self._pass.forward(weights, batch.windows, batch.lengths)
+            return self._pass.forward(*windows, batch.index, state=batch.states)
+        return self._pass.forward(*windows)
 
     def _compare(
         self, batch: Batch, rules: Rules, outputs: F32, sigma: F32

@@ -21,8 +21,8 @@ Implementation details that the paper leaves open:
 2. The bracket of the policy gradient uses the current network's V(s_t) and the stored Q_ret.
 3. Options that the paper does not have: ``center_advantages``, ``sigma_min``, ``state_dependent_std``, ``trunks`` (V
    and the policy share no weights), ``gamma_first`` (a growing horizon), ``episode_share``, ``retrace_lambda``
-   (Retrace(lambda), ``rl_agent/replay/targets.py``), and ``burn_in`` and ``sequence_length`` of an LSTM (Kapturowski et
-   al. 2019); see ``config.py``.
+   (Retrace(lambda), ``rl_agent/replay/targets.py``), and ``burn_in``, ``sequence_length`` and ``initial_state`` of an
+   LSTM (Kapturowski et al. 2019); see ``config.py``.
 4. The densities are those of untruncated normals (``rl_agent/networks/distributions/densities.py``), or with ``policy``
    ``clipped`` those of normals clipped to the range of the actions (Weber et al. 2022, appendix B).
 5. If they are not given, gamma, learning rate, memory size, learning start, annealing and initial beta (1, not 0.3) are
@@ -59,6 +59,7 @@ from rl_agent.networks import (
     UnrolledPass,
     Views,
     has_analytic_gradient,
+    last_outputs,
     make_network,
     unrolled_outputs,
 )
@@ -145,7 +146,7 @@ class VRacer(Algorithm):
         if self._has_analytic_gradient():
             passes = (
                 UnrolledPass(self.network)
-                if config.sequence_length > 1
+                if config.learns_sequences
                 else self.parts.passes("network")
             )
             self.analytic_gradient = gradient.Gradient(self, passes, self._deviation)
@@ -154,18 +155,27 @@ class VRacer(Algorithm):
         config = self.config
         if config.device != "cpu" or config.advantage != "none" or self.sizes.choices:
             return False
-        return config.sequence_length == 1 or has_analytic_gradient(self.network)
+        return not config.learns_sequences or has_analytic_gradient(self.network)
 
-    def values(self, windows: F32, lengths: I64) -> F32:
+    @property
+    def window_steps(self) -> int:
+        """Number of observations from which V of the last one is estimated, as at the end of a sequence."""
+        steps = self.network.history + self.config.sequence_length
+        return max(steps, 2) if self.config.stores_states else steps
+
+    def values(self, windows: F32, lengths: I64, states: F32 | None = None) -> F32:
         """Return V at the end of windows of any lengths, shape (n,)."""
         self.torch_step.to_host()
-        return self.network.evaluate(self.host_weights["network"], windows, lengths)[:, 0]
+        weights = self.host_weights["network"]
+        if states is None:
+            return self.network.evaluate(weights, windows, lengths)[:, 0]
+        return last_outputs(self.network, weights, windows, lengths, states)[:, 0]
 
     def gather(self, source: Source, indices: I64) -> tuple[I64, Batch]:
         """Gather sampled steps with their stored targets."""
-        history, length = self.network.history, self.config.sequence_length
-        if length > 1:
-            return gather_sequences(source, indices, history, length)
+        history = self.network.history
+        if self.config.learns_sequences:
+            return gather_sequences(source, indices, history, self.config.sequence_length)
         return gather_batch(source, indices, history)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
@@ -240,9 +250,10 @@ class VRacer(Algorithm):
     def _outputs(self, views: Views, inputs: Tensors) -> torch.Tensor:
         """Compute the network's outputs at the steps of the batch, shape (B, outputs)."""
         windows = inputs["windows"], inputs["lengths"]
-        if "index" in inputs:
-            return unrolled_outputs(self.parts, "network", views, *windows, inputs["index"].long())
-        return self.parts("network", views, *windows)
+        if "index" not in inputs:
+            return self.parts("network", views, *windows)
+        index, states = inputs["index"].long(), inputs.get("states")
+        return unrolled_outputs(self.parts, "network", views, *windows, index, state=states)
 
     def _logits(self, outputs: torch.Tensor) -> torch.Tensor:
         """Return the logits of the choices, shape (B, K), multiplied by the inverse temperature if there is one."""

@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from learners import GAMMA, a_batch, a_learner, box, loss_and_gradient
+from learners import (
+    GAMMA,
+    a_batch,
+    a_learner,
+    assert_equal_to_the_bit,
+    box,
+    loss_and_gradient,
+)
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig, Learner
@@ -11,11 +18,27 @@ from rl_agent.replay.batch import gather_batch, gather_sequences
 
 CARRIED = {"network": "lstm", "acting": "carried", "sequence_length": 5}
 WINDOWS = CARRIED | {"acting": "window"}
+STORED = CARRIED | {"initial_state": "stored", "window": 1}
 
 
 def source_of(learner):
     scale = learner.state_scale
     return Source(learner.memory, scale.mean, scale.per_std, GAMMA, 1.7)
+
+
+def a_learner_acting_as(learner):
+    """A learner with the weights of another, and episodes in which it acted with them."""
+    again = Learner(learner.config, box(3, np.inf), box(2), agents=2, seed=4)
+    again.algorithm.weights[:] = learner.algorithm.weights
+    rng, everyone = np.random.default_rng(5), np.arange(2)
+    again.state_scale.freeze(rng.normal(size=(50, 3)).astype(np.float32))
+    again.begin(everyone, rng.normal(size=(2, 3)))
+    for t in range(40):
+        again.act(everyone)
+        ends = np.full(2, t % 12 == 11)
+        again.observe(everyone, rng.normal(size=2), 0 * ends, ends, rng.normal(size=(2, 3)))
+        again.begin(everyone[ends], rng.normal(size=(int(ends.sum()), 3)))
+    return again
 
 
 def test_sequences_are_the_successive_steps_of_an_episode():
@@ -69,8 +92,52 @@ def test_a_carried_state_runs_along_the_sequence(burn_in):
     np.testing.assert_allclose(results["value"], [values[k] for k in indices], atol=1e-6)
 
 
+@pytest.mark.parametrize("length", [1, 5])
+def test_with_stored_states_an_unchanged_policy_has_importance_weights_of_one(length):
+    """A window from zero is another policy than the one that acted, except near the start of an episode."""
+    for initial, is_exact in (("stored", True), ("zero", False)):
+        settings = STORED | {"initial_state": initial, "sequence_length": length}
+        learner = a_learner("vracer", moved=0.0, hidden=(16, 16), **settings)
+        learner.algorithm.weights[:] *= 2.0  # so that the state matters
+        again = a_learner_acting_as(learner)
+        _, batch = a_batch(again)
+        if initial == "zero" and length == 1:
+            batch = again.algorithm.gather(source_of(again), again.memory.storage.indices())[1]
+        _, results, _ = loss_and_gradient(again.algorithm, batch, dtype=np.float32)
+        far = np.abs(results["rho"] - 1.0).max()
+        assert far < 1e-4 if is_exact else far > 1e-2
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_with_stored_states_final_values_are_those_of_the_policy_that_acted(length):
+    learner = a_learner(
+        "vracer", moved=0.0, hidden=(16, 16), **STORED | {"sequence_length": length}
+    )
+    learner.algorithm.weights[:] *= 2.0
+    again = a_learner_acting_as(learner)
+    rows = again.memory.storage.truncated_rows()
+    values = again.memory.values.final_value[rows].copy()
+    assert np.abs(values).max() > 1e-2
+    again.values.refresh_final_values()
+    np.testing.assert_allclose(again.memory.values.final_value[rows], values, atol=1e-5)
+
+
+def test_a_run_with_stored_states_continues_to_the_bit(tmp_path):
+    learner = a_learner("vracer", **STORED)
+    learner.update()
+    assert learner.memory.storage.recurrent_state.any()
+    learner.save(tmp_path / "checkpoint.npz")
+    other = Learner.load(tmp_path / "checkpoint.npz")
+    for each in (learner, other):
+        each.act([0, 1])
+        each.update()
+    assert_equal_to_the_bit(learner, other)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"center_advantages": True, "state_dependent_std": True}, STORED]
+)
 @pytest.mark.parametrize("burn_in", [0, 2])
-@pytest.mark.parametrize("settings", [{}, {"center_advantages": True, "state_dependent_std": True}])
 def test_analytic_gradient_equals_autograd(burn_in, settings):
     learner = a_learner("vracer", **CARRIED | settings, burn_in=burn_in, replay="refer")
     algorithm = learner.algorithm
@@ -99,6 +166,8 @@ def test_updates_refresh_every_step_of_the_sequences(settings):
     ("message", "settings"),
     [
         ("sequence_length = 4 is a setting of network = lstm", {"network": "mlp"}),
+        ("initial_state = stored is for one LSTM", {"initial_state": "stored", "acting": "window"}),
+        ("use acting = carried", {"initial_state": "stored", "trunks": "separate"}),
         ("sampler = rank cannot weigh", {"sampler": "rank", "replay": "none"}),
         ("device = cuda cannot capture", {"device": "cuda"}),
     ],
@@ -115,5 +184,5 @@ def test_burn_in_needs_an_lstm():
 
 def test_sequences_of_several_agents_are_refused():
     config = AgentConfig(algorithm="vracer", network="lstm", sequence_length=4)
-    with pytest.raises(ValueError, match="sequence_length = 4 is for one agent per environment"):
+    with pytest.raises(ValueError, match="sequence_length and initial_state are for one agent"):
         Learner(config, box(3, np.inf), box(2), agents=1, seed=0, agents_per_env=3)

@@ -154,7 +154,8 @@ def test_final_windows_end_at_the_final_observation():
     memory, episodes = filled()
     one = np.ones(2, np.float32)
     rows = memory.storage.truncated_rows()
-    windows, lengths = memory.storage.final_windows(rows, 5, 0 * one, one)
+    windows, lengths, states = memory.storage.final_windows(rows, 5, 0 * one, one)
+    assert states is None
     for n, row in enumerate(rows):
         tag, steps = memory.storage.final_observation[row]
         assert lengths[n] == min(len(episodes[int(tag)].reward), 4) + 1
