@@ -58,7 +58,9 @@ RUNS = {
     "square": ("square_jets/wake",),
     "step": ("backward_step/quick", "run.evaluate_episodes=10"),
     "swimmer": ("elliptical_swimmer/default", "run.evaluate_episodes=48"),
-    "wake": ("d_cylinder_wake/quick", "env_options.start_range=paper", "run.evaluate_episodes=96"),
+    "wake": (
+        "d_cylinder_wake/quick", "env_options.start_range=paper", "run.steps=120000", "run.evaluate_episodes=96",
+    ),
 }  # fmt: skip
 """Preset and overrides of each run, seed 0; the drag-reduction runs are those of benchmarks/learning/drag_tasks.py."""
 JOBS = {
