@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from rl_agent.config.agent import Count, Replay, Share
 from rl_agent.config.kinds import SamplesSteps
 from rl_agent.config.registry import register
+from rl_agent.config.run_length import RunLength
 
 
 @register("rl_agent.algorithms.vracer.loss:VRacer")
@@ -68,6 +69,12 @@ class VRacerConfig(SamplesSteps):
     retrace_lambda: Share = 1.0
     sequence_length: int = Field(default=1, ge=1, le=1000)
     initial_state: Literal["zero", "stored"] = "zero"
+
+    def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
+        """Add acting with the carried state, if it is stored."""
+        yield from super().rules(run)
+        if self.stores_states:
+            yield "acting", "carried"
 
     def _incompatibilities(self) -> Iterator[str]:
         if self.is_clipped and self.squash != "none":

@@ -13,6 +13,7 @@ from learners import (
 from pydantic import ValidationError
 
 from rl_agent import AgentConfig, Learner
+from rl_agent.config.defaults import fit
 from rl_agent.replay import Source
 from rl_agent.replay.batch import gather_batch, gather_sequences
 
@@ -186,3 +187,9 @@ def test_sequences_of_several_agents_are_refused():
     config = AgentConfig(algorithm="vracer", network="lstm", sequence_length=4)
     with pytest.raises(ValueError, match="sequence_length and initial_state are for one agent"):
         Learner(config, box(3, np.inf), box(2), agents=1, seed=0, agents_per_env=3)
+
+
+def test_a_run_with_stored_states_acts_with_the_carried_state():
+    settings = {"algorithm": "vracer", "network": "lstm"}
+    assert fit(AgentConfig(**settings), 20_000, 200).acting == "window"
+    assert fit(AgentConfig(**settings, initial_state="stored"), 20_000, 200).acting == "carried"
