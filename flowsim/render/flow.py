@@ -40,7 +40,7 @@ def draw_flow(
     shown : sequence of Quantity
         Quantities to show (:func:`flowsim.render.quantities.choose`).
     title : str
-        Title above the picture, followed by the Reynolds number.
+        Title above the picture, followed by the Reynolds number, or Ra and Pr of a flow with buoyancy.
     follow : int, optional
         Index of a body to keep at the centre of a view of half the box length and height.
     width : int
@@ -67,10 +67,21 @@ def draw_flow(
         Scene(quantity.of(flow, b), flow.grid.size, outlines, quantity=quantity, view=view)
         for quantity in shown
     ]
-    title = f"{title}   Re = {1.0 / flow.viscosity[b]:.4g}".strip()
+    title = f"{title}   {parameters(flow, b)}".strip()
     if flow.diverged[b]:
         title += "   diverged"
     return draw_panel(scene, Caption(float(flow.time[b]), title=title), width, others=others)
+
+
+def parameters(flow: Simulation, b: int) -> str:
+    """Return the dimensionless numbers of a flow, in its units of length, speed and temperature.
+
+    These are Re, or Ra = g beta / (nu kappa) and Pr = nu / kappa of a flow that is driven by its buoyancy.
+    """
+    if flow.heat is not None and (strength := float(np.linalg.norm(flow.buoyancy[b]))) > 0.0:
+        nu, kappa = float(flow.viscosity[b]), float(flow.diffusivity[b])
+        return f"Ra = {strength / (nu * kappa):.4g}, Pr = {nu / kappa:.4g}"
+    return f"Re = {1.0 / flow.viscosity[b]:.4g}"
 
 
 def picture(

@@ -1,11 +1,13 @@
 """Pictures and films of a simulation from Python."""
 
+import math
+
 import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from flowsim import Disk, Grid, Recorder, Simulation
-from flowsim.render.flow import film, picture
+from flowsim import Disk, Grid, Recorder, Sides, Simulation, Temperature
+from flowsim.render.flow import film, parameters, picture
 
 
 def wake(**options) -> Simulation:
@@ -70,3 +72,16 @@ def test_invalid_film_options_are_refused_before_the_first_step(tmp_path, name, 
     assert sim.steps[0] == 0
     with pytest.raises(ValueError, match=r"a picture is a \.png file"):
         picture(sim, tmp_path / "a.jpg")
+
+
+def test_titles_name_the_rayleigh_and_prandtl_numbers_of_a_buoyant_flow():
+    plates = Sides("periodic", "periodic", "no_slip", "no_slip")
+    heat = {"diffusivity": 1.0 / math.sqrt(0.7 * 8e4), "sides": {"bottom": 1.0, "top": 0.0}}
+    common = {"viscosity": math.sqrt(0.7 / 8e4), "dtype": "float64"}
+    grid = Grid(16, 8, 1 / 8)
+    buoyant = Simulation(
+        grid, plates, temperature=Temperature(**heat, buoyancy=(0.0, 1.0)), **common
+    )
+    assert parameters(buoyant, 0) == "Ra = 8e+04, Pr = 0.7"
+    passive = Simulation(grid, plates, temperature=Temperature(**heat), **common)
+    assert parameters(passive, 0) == f"Re = {1 / common['viscosity']:.4g}"
