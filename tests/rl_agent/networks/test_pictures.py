@@ -154,7 +154,7 @@ def test_a_million_pictures_take_less_than_eight_gigabytes():
         for array in vars(part).values()
         if isinstance(array, np.ndarray) and len(array) == 2000
     ]
-    assert len(per_step) == 13
+    assert len(per_step) == 14
     sampler = sum(
         array.nbytes for array in (learner.sampler._tree, learner.sampler._priorities.error)
     )
