@@ -45,7 +45,7 @@ class VRacerConfig(SamplesSteps):
         rewards far in the future (Retrace(lambda), ``rl_agent/replay/targets.py``).
     sequence_length
         Network ``lstm``: successive steps in the loss for each sampled step, which is the last of them; a batch has up
-        to ``batch_size`` times as many steps. An LSTM that carries its state runs once along each sequence.
+        to ``batch_size`` times this number of steps. An LSTM that carries its state runs once along each sequence.
     initial_state
         An LSTM that carries its state: its state before each window in training, ``zero`` or ``stored``, the state
         with which the agent acted.
