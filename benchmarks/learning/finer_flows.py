@@ -1,6 +1,6 @@
 """Evaluate the shipped agents, trained in coarse flows, in finer flows.
 
-    python benchmarks/learning/finer_flows.py evaluate          # all missing evaluations; half an hour on two cores
+    python benchmarks/learning/finer_flows.py evaluate          # all missing evaluations; over an hour on two cores
     python benchmarks/learning/finer_flows.py evaluate jets     # those of one agent
     python benchmarks/learning/finer_flows.py page              # docs/studies/finer_flows.md and its picture
 
@@ -41,13 +41,14 @@ EPISODES = 10
 class Study(NamedTuple):
     """Resolutions at which an agent is evaluated, and its baseline.
 
-    ``cells`` are cells per D, of which the first is the training resolution; ``counts`` is the quantity compared: the
-    name of a measure, or ``return``.
+    ``cells`` are values of the option ``resolution``, of which the first is that of the training; ``counts`` is the
+    quantity compared: the name of a measure, or ``return``.
     """
 
     cells: tuple[int, ...]
     baseline: str
     counts: str
+    resolution: str = "cells_per_diameter"
 
 
 PLAN = {
@@ -55,6 +56,10 @@ PLAN = {
     "pinball": Study((12, 18, 24), "boat_tailing", "net power"),
     "jets": Study((20, 40), "opposition", "net power"),
     "foil": Study((32, 48, 64), "linear_feedback", "return"),
+    "square": Study((20, 40), "harmonic", "net power"),
+    "step": Study((20, 40), "linear_feedback", "return"),
+    "cavity": Study((80, 120), "linear_feedback", "return"),
+    "heaters": Study((32, 48, 64), "pd", "Nu", "cells_per_height"),
 }
 
 
@@ -72,7 +77,7 @@ def evaluate(name: str) -> None:
     for cells in study.cells:
         if str(cells) in found:
             continue
-        options = config.env_options | {"cells_per_diameter": cells}
+        options = config.env_options | {study.resolution: cells}
         shipped = baselines_of(config.env, options, EVALUATION_SEED)
         controllers = {
             "zero": shipped["zero"],
@@ -125,16 +130,24 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
 
 def picture(kept: dict[str, dict[str, Any]]) -> Figure:
     """Plot the saving against the resolution, one panel per agent."""
-    figure = Figure(figsize=(2.4 * len(kept), 2.6), layout="constrained")
-    for axis, (name, by_cells) in zip(figure.subplots(1, len(kept)), kept.items(), strict=True):
+    columns = min(len(kept), 4)
+    rows = -(-len(kept) // columns)
+    figure = Figure(figsize=(2.4 * columns, 2.6 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat[len(kept) :]:
+        axis.remove()
+    for axis, (name, by_cells) in zip(axes.flat, kept.items(), strict=False):
         study, cells = PLAN[name], [int(key) for key in by_cells]
         for who, style in (("trained", "o-"), (study.baseline, "s--")):
             saved = [-change(played, who, study.counts) for played in by_cells.values()]
             axis.plot(cells, saved, style, label=who.replace("_", " "), clip_on=False)
-        axis.set(title=name, xlabel="cells per D", xticks=cells)
+        length = study.resolution.removeprefix("cells_per_")
+        label = f"cells per {'D' if length == 'diameter' else length}"
+        axis.set(title=name, xlabel=label, xticks=cells)
         axis.set_ylim(bottom=0.0)
         axis.legend(frameon=False, fontsize="small")
-    figure.axes[0].set_ylabel("saved against no control, %")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("saved against no control, %")
     return figure
 
 
