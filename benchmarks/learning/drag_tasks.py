@@ -64,6 +64,15 @@ TASKS = {
 JETS = {"cylinder_jets": ((7, 18), 1, 0), "square_jets": ((7, 18), 55, 8)}
 """Forcing periods in actions, and the indices of the two observations (upper, lower) whose difference is fed back."""
 
+SEQUENCES = (
+    "agent.network=lstm",
+    "agent.acting=carried",
+    "agent.window=0",
+    "agent.sequence_length=16",
+    "agent.initial_state=stored",
+    "agent.center_advantages=true",
+)
+"""Settings of an LSTM with a loss at each of 16 successive steps, which begin from the stored state."""
 LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "cylinder_jets": {
         "V-RACER": ("quick", ("agent.algorithm=vracer",)),
@@ -99,6 +108,19 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
                 "agent.center_advantages=true",
                 "run.steps=96000",
             ),
+        ),
+        "V-RACER + centred advantages, LSTM, sequences, stored, base": ("quick", SEQUENCES),
+        "V-RACER + centred advantages, LSTM, sequences, stored, 4 base": (
+            "quick",
+            (*SEQUENCES, "env_options.base_pressures=4"),
+        ),
+        "V-RACER + centred advantages, LSTM of 64, sequences, stored, 4 base": (
+            "quick",
+            (*SEQUENCES, "env_options.base_pressures=4", "agent.hidden=[64,64]"),
+        ),
+        "V-RACER + centred advantages, LSTM, sequences, stored, base, 96,000 actions": (
+            "quick",
+            (*SEQUENCES, "run.steps=96000"),
         ),
         "SAC, wake": ("wake", ("agent.algorithm=sac",)),
         "V-RACER, wake": ("wake", ()),
