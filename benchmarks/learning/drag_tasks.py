@@ -109,18 +109,26 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
                 "run.steps=96000",
             ),
         ),
-        "V-RACER + centred advantages, LSTM, sequences, stored, base": ("quick", SEQUENCES),
-        "V-RACER + centred advantages, LSTM, sequences, stored, 4 base": (
+        "V-RACER + centred advantages, LSTM, sequences, base": ("quick", SEQUENCES),
+        "V-RACER + centred advantages, LSTM, sequences, 4 base": (
             "quick",
             (*SEQUENCES, "env_options.base_pressures=4"),
         ),
-        "V-RACER + centred advantages, LSTM of 64, sequences, stored, 4 base": (
+        "V-RACER + centred advantages, LSTM of 64, sequences, 4 base": (
             "quick",
             (*SEQUENCES, "env_options.base_pressures=4", "agent.hidden=[64,64]"),
         ),
-        "V-RACER + centred advantages, LSTM, sequences, stored, base, 96,000 actions": (
+        "V-RACER + centred advantages, LSTM, sequences, base, 96,000 actions": (
             "quick",
             (*SEQUENCES, "run.steps=96000"),
+        ),
+        "V-RACER + centred advantages, LSTM, sequences, 4 base, 96,000 actions": (
+            "quick",
+            (*SEQUENCES, "env_options.base_pressures=4", "run.steps=96000"),
+        ),
+        "V-RACER + centred advantages, state-dependent std, LSTM, sequences, 4 base": (
+            "quick",
+            (*SEQUENCES, "env_options.base_pressures=4", "agent.state_dependent_std=true"),
         ),
         "SAC, wake": ("wake", ("agent.algorithm=sac",)),
         "V-RACER, wake": ("wake", ()),

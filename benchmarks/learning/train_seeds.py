@@ -35,10 +35,10 @@ from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
 
 def flowsim(*arguments: str) -> None:
-    """Run the command `flowsim` as a user would."""
-    subprocess.run(
-        [str(Path(sys.executable).with_name("flowsim")), *arguments], check=True, cwd=ROOT
-    )
+    """Run the command `flowsim` as a user would; exit if it fails, which it has explained."""
+    command = [str(Path(sys.executable).with_name("flowsim")), *arguments]
+    if status := subprocess.run(command, cwd=ROOT, check=False).returncode:
+        sys.exit(status)
 
 
 def evaluate_mean(run: Path, episodes: int, seed: int) -> dict[str, Any]:
@@ -95,7 +95,8 @@ def main() -> None:
     options = parser.parse_args()
     study, _, trial = (options.name or options.preset.replace("/", "_")).partition("/")
     results = RESULTS / f"{study}.parquet"
-    folder = re.sub(r"[^\w.=-]+", "_", f"{study}_{trial}" if trial else study)
+    # a run's name has at most 100 characters, of which the seed needs some
+    folder = re.sub(r"[^\w.=-]+", "_", f"{study}_{trial}" if trial else study)[:96]
     runs = [ROOT / "runs" / f"{folder}_{seed}" for seed in range(options.seeds)]
     for seed, run in enumerate(runs):
         name = f"{trial}/seed{seed}" if trial else f"seed{seed}"
