@@ -73,6 +73,7 @@ SEQUENCES = (
     "agent.center_advantages=true",
 )
 """Settings of an LSTM with a loss at each of 16 successive steps, which begin from the stored state."""
+STATE_DEPENDENT = ("agent.center_advantages=true", "agent.state_dependent_std=true")
 LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "cylinder_jets": {
         "V-RACER": ("quick", ("agent.algorithm=vracer",)),
@@ -122,13 +123,25 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
             "quick",
             (*SEQUENCES, "run.steps=96000"),
         ),
-        "V-RACER + centred advantages, LSTM, sequences, 4 base, 96,000 actions": (
+        "V-RACER + centred advantages, state-dependent std, 4 base": (
             "quick",
-            (*SEQUENCES, "env_options.base_pressures=4", "run.steps=96000"),
+            ("env_options.base_pressures=4", *STATE_DEPENDENT),
+        ),
+        "V-RACER + centred advantages, state-dependent std, 4 base, 14 frames": (
+            "quick",
+            ("env_options.base_pressures=4", "env_options.frames=14", *STATE_DEPENDENT),
         ),
         "V-RACER + centred advantages, state-dependent std, LSTM, sequences, 4 base": (
-            "quick",
-            (*SEQUENCES, "env_options.base_pressures=4", "agent.state_dependent_std=true"),
+            "memory",
+            (),
+        ),
+        "V-RACER + centred advantages, state-dependent std, lambda 0.9, LSTM, sequences, 4 base": (
+            "memory",
+            ("agent.retrace_lambda=0.9",),
+        ),
+        "V-RACER + centred advantages, state-dependent std, LSTM, sequences, 4 base, 96,000 actions": (
+            "memory",
+            ("run.steps=96000",),
         ),
         "SAC, wake": ("wake", ("agent.algorithm=sac",)),
         "V-RACER, wake": ("wake", ()),
