@@ -120,6 +120,7 @@ def test_samplers():
         "open_cavity",
         "pitching_foil",
         "rayleigh_benard",
+        "square_drag",
     ],
 )
 def test_pages_of_tasks_are_what_their_script_writes(script, monkeypatch):
