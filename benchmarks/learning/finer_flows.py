@@ -1,6 +1,6 @@
 """Evaluate the shipped agents, trained in coarse flows, in finer flows.
 
-    python benchmarks/learning/finer_flows.py evaluate          # all missing evaluations; over an hour on two cores
+    python benchmarks/learning/finer_flows.py evaluate          # all missing evaluations
     python benchmarks/learning/finer_flows.py evaluate jets     # those of one agent
     python benchmarks/learning/finer_flows.py page              # docs/studies/finer_flows.md and its picture
 
