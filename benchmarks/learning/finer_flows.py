@@ -41,13 +41,14 @@ EPISODES = 10
 class Study(NamedTuple):
     """Resolutions at which an agent is evaluated, and its baseline.
 
-    ``cells`` are values of the option ``resolution``, of which the first is that of the training; ``counts`` is the
-    quantity compared: the name of a measure, or ``return``.
+    ``cells`` are values of the option ``resolution``, the number of cells per ``length``, of which the first is that
+    of the training; ``counts`` is the quantity compared: the name of a measure, or ``return``.
     """
 
     cells: tuple[int, ...]
     baseline: str
     counts: str
+    length: str = "D"
     resolution: str = "cells_per_diameter"
 
 
@@ -55,11 +56,12 @@ PLAN = {
     "rotating": Study((12, 18, 24), "feedback", "net power"),
     "pinball": Study((12, 18, 24), "boat_tailing", "net power"),
     "jets": Study((20, 40), "opposition", "net power"),
-    "foil": Study((32, 48, 64), "linear_feedback", "return"),
+    "foil": Study((32, 48, 64), "linear_feedback", "return", "c"),
     "square": Study((20, 40), "harmonic", "net power"),
-    "step": Study((20, 40), "linear_feedback", "return"),
-    "cavity": Study((80, 120), "linear_feedback", "return"),
-    "heaters": Study((32, 48, 64), "pd", "Nu", "cells_per_height"),
+    "pressure": Study((20, 40), "harmonic", "net power"),
+    "step": Study((20, 40), "linear_feedback", "return", "h"),
+    "cavity": Study((80, 120), "linear_feedback", "return", "L"),
+    "heaters": Study((32, 48, 64), "pd", "Nu", "H", "cells_per_height"),
 }
 
 
@@ -114,7 +116,7 @@ def change(played: dict[str, Any], who: str, counts: str) -> float:
 def table(kept: dict[str, dict[str, Any]]) -> str:
     """Return a Markdown table with a row for each agent and resolution."""
     lines = [
-        "| agent | cells per D | metric | no control | best baseline | change | trained | change |",
+        "| agent | cells per length | metric | no control | best baseline | change | trained | change |",
         "| --- | --: | --- | --: | --: | --: | --: | --: |",
     ]
     for name, by_cells in kept.items():
@@ -124,7 +126,8 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
             for who in (study.baseline, "trained"):
                 changed = change(played, who, study.counts)
                 numbers += [f"{value(played[who], study.counts):.3f}", f"{changed:+.1f} %"]
-            lines.append(f"| `{name}` | {cells} | {study.counts} | {' | '.join(numbers)} |")
+            resolution = f"{cells} per {study.length}"
+            lines.append(f"| `{name}` | {resolution} | {study.counts} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
@@ -141,9 +144,7 @@ def picture(kept: dict[str, dict[str, Any]]) -> Figure:
         for who, style in (("trained", "o-"), (study.baseline, "s--")):
             saved = [-change(played, who, study.counts) for played in by_cells.values()]
             axis.plot(cells, saved, style, label=who.replace("_", " "), clip_on=False)
-        length = study.resolution.removeprefix("cells_per_")
-        label = f"cells per {'D' if length == 'diameter' else length}"
-        axis.set(title=name, xlabel=label, xticks=cells)
+        axis.set(title=name, xlabel=f"cells per {study.length}", xticks=cells)
         axis.set_ylim(bottom=0.0)
         axis.legend(frameon=False, fontsize="small")
     for axis in axes[:, 0]:

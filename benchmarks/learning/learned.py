@@ -223,7 +223,7 @@ def _who(found: dict[str, Any]) -> str:
 
 def draw(studies: list[dict[str, Any]], file: Path) -> None:
     """Plot each agent's positions over the mean wake, its mean action in each phase, and its effort over time."""
-    figure = Figure(figsize=(11, 2.6 * len(studies) + 0.8), layout="constrained")
+    figure = Figure(figsize=(11, 2.2 * len(studies) + 0.8), layout="constrained")
     FigureCanvasAgg(figure)
     grid = {"width_ratios": (0.9, 1, 1)}
     rows = figure.subplots(
@@ -259,6 +259,8 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
         location="bottom",
         shrink=0.8,
         aspect=40,
+        fraction=0.04 / len(studies),
+        pad=0.06 / len(studies),
     )
     figure.legend(*rows[0, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     for axis, title, label in zip(
