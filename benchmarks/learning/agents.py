@@ -273,11 +273,13 @@ def cards() -> str:
             "| --- |" + " --: |" * len(columns),
         ]
         policies = {
-            "mean action": evaluation["after"], "sampled actions": evaluation["drawing"],
+            "mean action": evaluation["after"], "sampled actions": evaluation.get("drawing"),
             "before training": evaluation["before"],
             **evaluation["after"]["baselines"],
         }  # fmt: skip
         for label, result in policies.items():
+            if result is None:  # left out to save simulation
+                continue
             # adding 0.0 turns -0.0 into 0.0
             mean, low, high = (round(x, 1) + 0.0 for x in (result["mean_return"], *result["ci95"]))
             cells = [label, f"{mean:.1f} [{low:.1f}, {high:.1f}]"]

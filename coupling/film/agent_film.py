@@ -171,13 +171,12 @@ def _tally(
     folder: RunFolder, against: Sequence[str], deterministic: bool, flow: bool = True
 ) -> Lines:
     evaluation = read_json(folder.evaluation) if folder.evaluation.exists() else {}
-    if not evaluation.keys() >= {"after", "drawing"}:
+    own = "after" if deterministic else "drawing"
+    if not evaluation.keys() >= {"after", own}:
         return []
     lines: list[tuple[str, str]] = []
     with reporting_damage(folder.evaluation):
-        results: dict[str, dict[str, Any]] = {
-            _AGENT: evaluation["after" if deterministic else "drawing"]
-        }
+        results: dict[str, dict[str, Any]] = {_AGENT: evaluation[own]}
         results |= {_label(name): evaluation["after"]["baselines"][name] for name in against}
         for label, result in results.items():
             if measures := list(result.get("measures", {}).values()):

@@ -148,6 +148,9 @@ def test_tally_counts_all_episodes_of_the_evaluation(tmp_path):
     assert agent_film._tally(folder, [], deterministic=False) == [
         ("evaluation: trained agent", "41 of 48")
     ]
+    folder.evaluation.write_text(json.dumps({"after": after}))
+    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
+    assert agent_film._tally(folder, [], deterministic=False) == []
 
 
 def test_tally_shows_the_last_measure_even_if_small(tmp_path):
