@@ -226,17 +226,16 @@ def measure_actions(preset: str, agents: int) -> Found:
 
 
 def training(output: Path, note: Note) -> Found:
-    """Train the preset `quick` in a flow four times as fine, with 24 agents in one batch on the device, and evaluate.
+    """Train the preset `fine`, with 24 agents in one batch on the device, and evaluate.
 
     The learner runs on the CPU, because an update on the device would wait for the kernels of the flow.
     """
     flowsim = [sys.executable, "-m", "coupling.commands.cli"]
     runs, log, verdict = output / "runs", output / "training.log", output / "evaluation.log"
     train = [
-        *flowsim, "train", "d_cylinder_wake/quick", "env_options.cells_per_diameter=64",
-        "env_options.backend=cuda", "workers.processes=1", "agent.threads=2",
-        f"run.steps={TRAINING_STEPS}", "run.select_episodes=0", f"run.folder={runs}",
-        "run.name=fine",
+        *flowsim, "train", "d_cylinder_wake/fine", "env_options.backend=cuda",
+        "workers.processes=1", "agent.threads=2", f"run.steps={TRAINING_STEPS}",
+        f"run.folder={runs}", "run.name=fine",
     ]  # fmt: skip
     found: Found = {"command": train[1:], "steps": TRAINING_STEPS}
     begin = time.perf_counter()
