@@ -39,11 +39,11 @@ class Places:
 
 
 def list_jobs(jobs: list[Job], results: Path) -> None:
-    """Print which jobs are complete."""
-    for job in jobs:
-        print(
-            f"{'complete' if is_complete(job, results) else 'to do':9} {job.steps:>9,} steps  {job.name}"
-        )
+    """Print which jobs are complete, all in one write, so that `| head` does not close the pipe in between."""
+    print("\n".join(
+        f"{'complete' if is_complete(job, results) else 'to do':9} {job.steps:>9,} steps  {job.name}"
+        for job in jobs
+    ))  # fmt: skip
 
 
 def carry_out(jobs: list[Job], processes: int, places: Places) -> int:
