@@ -14,7 +14,11 @@ from coupling.run.agents import describe_agents, find_agent
 from coupling.run.policies import load_controller
 
 NAMES = [row["agent"] for row in describe_agents()]
-COARSE = {"cavity": {"cells_per_diameter": 20}, "step": {"cells_per_diameter": 8}}
+COARSE = {
+    "cavity": {"cells_per_diameter": 20},
+    "fine": {"cells_per_diameter": 16},
+    "step": {"cells_per_diameter": 8},
+}
 """Grids on which the flow that episodes start from is there within seconds."""
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
