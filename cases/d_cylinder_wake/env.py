@@ -170,7 +170,7 @@ class DCylinderWakeEnv(FlowEnv):
     (or when the simulation diverges, see `info["diverged"]`), and truncated after 400 actions.
 
     These numbers apply to the default preset, `quick`. Other presets: `default`, `fine` and `paper` (wider initial
-    range, finer grids, hours instead of minutes) and `sketch` (coarser, 40 actions).
+    range, finer grids, longer trainings) and `sketch` (coarser, 40 actions).
     Options are the fields of `WakeOptions`; see `FlowEnv` for the contents of `info`.
     """
 
