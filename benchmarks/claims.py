@@ -32,13 +32,13 @@ def table(results: Path = RESULTS) -> str:
     rows = (
         ("the demo agent drafts", demo(results), "[results](docs/results.md#the-demos-agent)"),
         ("V-RACER + centred advantages drafts", drafting(results), "[figure 6](docs/studies/figure6.md)"),
-        ("drafting saves nearly all effort", effort(results), "[learned](docs/studies/learned.md)"),
+        ("drafting takes little effort", effort(results), "[learned](docs/studies/learned.md)"),
         ("a trained school has fewer contacts", school(results), "[school](docs/studies/school.md)"),
         ("the solver is accurate", flow(results), "[validation](docs/studies/validation.md)"),
         ("the solver is fast", speed(results), "[speed](docs/studies/speed.md)"),
         ("the learners learn", learning(results), "[learning](docs/studies/learning.md)"),
         ("ReF-ER ablation", rules(results), "[rules](docs/studies/refer.md)"),
-        ("no transition is lost", chaos(results), "[chaos](docs/studies/chaos.md)"),
+        ("kills lose no stored transition", chaos(results), "[chaos](docs/studies/chaos.md)"),
     )  # fmt: skip
     lines = [
         "| claim | measurement, on 2 cores without a GPU | details |",
@@ -54,8 +54,8 @@ def demo(results: Path) -> str:
     survived = sorted({sum(each["each"]["survived"]) for each in found})
     medians = sorted(each["after"]["median_return"] for each in found)
     return (
-        f"SAC + ReF-ER-1, 20,000 actions, {len(found)} seeds: {' or '.join(map(str, survived))} of {episodes} held-out "
-        f"episodes survive all 400 actions, median returns {medians[-1]:.0f} to {medians[0]:.0f}"
+        f"SAC + ReF-ER-1, 20,000 actions, {len(found)} seeds: {' or '.join(map(str, survived))} of {episodes} "
+        f"held-out episodes survive 400 actions, median returns {medians[-1]:.0f} to {medians[0]:.0f}"
     )
 
 
@@ -71,13 +71,13 @@ def drafting(results: Path) -> str:
 
 
 def effort(results: Path) -> str:
-    """Return the effort of the agent ``vracer``, compared with the same ellipse fixed in the free stream."""
+    """Return the effort of the agent ``vracer``, compared with the same ellipse held in the free stream."""
     rows = {row["name"]: row for row in learned.read(results / "learned.parquet")}
     name = next(name for name in rows if "half_by_episodes" in name and name.endswith("_16"))
     found = learned.numbers(rows[name])
     return (
-        f"the agent `vracer` has an effort of {found['effort']:.3f} per action, {found['place'][0]:.1f} D behind the "
-        f"cylinder; fixed in the free stream: {found['stream_effort']:.1f}; one training"
+        f"the agent `vracer`: {found['effort']:.3f} per action, one training; held in the free stream at the "
+        f"same angles: {found['stream_effort']:.1f}, along the stream: {found['stream_effort_along']:.3f}"
     )
 
 
@@ -87,7 +87,7 @@ def school(results: Path) -> str:
     survival = [100 * each["survival"] for each in found]
     alone = 100 * found[0]["baselines"]["zero"]["survival"]
     return (
-        f"four swimmers, {len(found)} seeds: no contact within 20 T in {_listed(survival)} % of "
+        f"four swimmers, {len(found)} seeds: no contact within 20 beats in {_listed(survival)} % of "
         f"{found[0]['episodes']} held-out initial states; {alone:.0f} % without control"
     )
 
@@ -157,7 +157,7 @@ def chaos(results: Path) -> str:
     doubled = "each exactly once" if not audit["doubled"] else f"{audit['doubled']} of them twice"
     return (
         f"in {kills} kills and {done['cuts']} cut connections, {audit['held']:,} of {audit['returned']:,} steps were "
-        f"recorded, {doubled}; {died} died with their process before being stored"
+        f"recorded, {doubled}; {died} died unstored with their process"
     )
 
 

@@ -90,7 +90,7 @@ LIMITS = {
     "step": "Trained at 20 cells per h; linear feedback from the same sensors reduces the cost more.",
     "swimmer": "Trained in still water in a box with walls, at 32 cells per L; the first of three seeds.",
     "vracer": "Trained at 16 cells per D (the paper: 128), with the paper's range of initial conditions; one seed.",
-    "wake": "Trained at 16 cells per D (the paper: 128) from the paper's initial states; the better of two trainings.",
+    "wake": "Trained at 16 cells per D (the paper: 128) from the paper's initial states; the best of three trainings.",
 }
 """Resolution, conditions and seeds of each training, as stated on its card."""
 

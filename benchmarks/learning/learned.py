@@ -6,7 +6,7 @@
 
 The agent acts with the mean of its policy in the evaluation episodes. For comparison, at the same resolution: the
 velocity deficit of the wake of the cylinder alone at the agent's position, and the drag of the ellipse held in the
-free stream at the agent's angles.
+free stream at the agent's angles and along the stream.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ ACROSS, ALONG = np.linspace(-1.5, 1.5, 31), np.linspace(0.5, 3.5, 31)
 DEVELOPMENT, MEASURED = 100.0, 30.0
 ANGLES = np.linspace(0.0, np.pi / 2, 7)
 PHASES = 8
+FORCE = 0.5
+"""Force of an action of 1, in rho U^2 D."""
 NAMES = {
     "sac": "SAC",
     "vracer": "V-RACER",
@@ -185,7 +187,8 @@ def numbers(found: dict[str, Any]) -> dict[str, Any]:
         "effort": float((pushes**2).sum(axis=1).mean()),
         "effort_of_the_mean": float((mean**2).sum()),
         "mean_action": mean,
-        "stream_effort": float(((free / 0.5) ** 2).mean()),
+        "stream_effort": float(((free / FORCE) ** 2).mean()),
+        "stream_effort_along": (found["drag_in_the_stream"][0] / FORCE) ** 2,
         "by_phase": by_phase(lift[..., 0], action),
     }
 
@@ -194,8 +197,9 @@ def table(studies: list[dict[str, Any]]) -> str:
     """Return a Markdown table with a row for each policy and resolution."""
     lines = [
         "| policy | trained at | evaluated at | survival rate | return | mean x, y | std of x, y | tilt | "
-        "wake deficit | effort per action | effort of the mean action | mean action | effort in the free stream |",
-        "| --- |" + " --: |" * 12,
+        "wake deficit | effort per action | effort of the mean action | mean action | "
+        "effort in the free stream, at these angles | effort in the free stream, along it |",
+        "| --- |" + " --: |" * 13,
     ]
     for found in studies:
         n = numbers(found)
@@ -206,7 +210,7 @@ def table(studies: list[dict[str, Any]]) -> str:
             "{:.1f} [{:.1f}, {:.1f}]".format(*n["return"]),
             pair(*n["place"]), pair(*n["spread"]), f"{n['tilt']:.0f} degrees", f"{n['deficit']:.2f}",
             f"{n['effort']:.3f}", f"{n['effort_of_the_mean']:.3f}", ", ".join(f"{a:.2f}" for a in n["mean_action"]),
-            f"{n['stream_effort']:.2f}",
+            f"{n['stream_effort']:.2f}", f"{n['stream_effort_along']:.3f}",
         ]  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
