@@ -14,7 +14,7 @@ help:
 	@echo "make test-hard  all tests ten times in a row, on a busy machine and with processes that are stopped (hours)"
 	@echo "make test-all   all tests with Ray, stable-baselines3, TorchRL, Atari, MinAtar and PettingZoo installed, and a cluster of two nodes"
 	@echo "make test-wheel build the source archive and the wheel, check them, and use them in a clean environment"
-	@echo "make validate   compare the solver with published values, all cases (about 15 minutes), and write their page"
+	@echo "make validate   compare the solver with published values, all cases (about an hour), and write their page"
 	@echo "make bench      measure the speed of the solver against jax-cfd (2 minutes; leave the machine idle meanwhile)"
 	@echo "make chaos      runs with injected faults for up to twenty minutes, audited for lost and duplicated experience"
 	@echo "make docs       build the site of docs/ into build/site, without network; a broken link or a warning is an error"

@@ -90,7 +90,7 @@ Written by `python benchmarks/learning/figure6.py page` from `benchmarks/results
 The results file has every curve with its settings, machine, versions and commit.
 [evidence.md](evidence.md) lists the commits.
 The suites are in `benchmarks/learning/figure6.yaml`.
-[learned.md](learned.md) describes what the agents do, and the films in [agents.md](../agents.md) show one of them.
+[learned.md](learned.md) describes what the agents do.
 
 Training episodes use sampled actions.
 Each point of a curve is the mean over the training episodes of the preceding twentieth of the curve.
