@@ -151,7 +151,7 @@ def chaos_sentences() -> dict[str, list[str]]:
     ]
     short = (
         f"in {kills} kills and {done['cuts']} cut connections, {held:,} of {returned:,} steps were recorded, "
-        f"each exactly once; {gone} died with their process before"
+        f"each exactly once; {gone} died unstored with their process"
     )
     pages = ("docs/commands.md", "docs/service.md")
     return dict.fromkeys(pages, told) | {page: [short] for page in ("README.md", "docs/results.md")}
