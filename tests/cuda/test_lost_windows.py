@@ -1,4 +1,4 @@
-"""A body whose position is not finite covers nothing, in kernels too; see ``tests/flowsim/test_lost_bodies.py``."""
+"""A body whose position is not finite covers nothing, in kernels too; see ``flowsim/kernels/test_lost_bodies.py``."""
 
 import math
 

@@ -8,7 +8,7 @@ import pytest
 
 from flowsim.measure.spectra import dominant_frequency, equal_steps, power_spectrum, strouhal_number
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def times(count: int = 700, seed: int = 0) -> np.ndarray:
