@@ -134,7 +134,7 @@ c-client:
 
 c-client-test: c-client
 	$(CC) -shared $(C_BUILD)/flowsim_client.o $(C_LIBRARIES) -o $(C_BUILD)/libflowsim_client.so
-	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
+	$(C_COMPILE) -g -fsanitize=address,undefined -fno-sanitize-recover=all tests/coupling/c/golden_vectors.c $(C_LIBRARIES) -o $(C_BUILD)/golden_vectors
 
 # the half-hour soak test is separate: .venv/bin/python benchmarks/service/soak.py
 chaos: install

@@ -1,7 +1,7 @@
 """Run all tests repeatedly under adverse conditions and store the result of each run.
 
     make test-hard                                            # five runs of each kind, resumable
-    python benchmarks/hard_tests.py --runs 0,3 --only tests/coupling/test_run.py -o /tmp/hard   # a quick subset
+    python benchmarks/hard_tests.py --runs 0,3 --only tests/coupling/run/test_run.py -o /tmp/hard   # a quick subset
 
 During a ``busy`` run, two other processes compute continuously. During a ``stopped`` run, random processes started by
 the run, including pytest workers, are repeatedly stopped with SIGSTOP for two seconds. No test may fail because of

@@ -12,7 +12,7 @@ CLOCKS = {"monotonic", "perf_counter", "time"}
 # the first kills processes inside the functions that it replaces, the second is a stand-in for a CUDA graph
 WRITES_BY_TRADE = {
     "coupling/faults.py",
-    "coupling/test_named_algorithms.py",
+    "coupling/settings/test_named_algorithms.py",
     "rl_agent/networks/optim/test_gradient_step.py",
     "rl_agent/algorithms/test_own_algorithm.py",
 }

@@ -73,7 +73,7 @@ def pages() -> list[Path]:
     old = (
         "benchmarks/results/", "coupling/agents/", "CHANGELOG.md", "tests/test_vocabulary.py",
         "rl_agent/config/old_names.py", "tests/rl_agent/config/test_old_names.py",
-        "tests/coupling/test_old_settings.py",
+        "tests/coupling/settings/test_old_settings.py",
     )  # fmt: skip
     return [
         ROOT / name

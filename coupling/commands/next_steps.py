@@ -1,6 +1,6 @@
 """Suggested next commands, printed at the end of each command according to its result.
 
-Each suggestion is a valid command line: tests/coupling/test_next_steps.py runs them all.
+Each suggestion is a valid command line: tests/coupling/commands/test_next_steps.py runs them all.
 """
 
 import importlib.util

@@ -274,3 +274,21 @@ def summary(audits) -> dict[str, int]:
     for each in audits:
         total.update(each.counts())
     return dict(total)
+
+
+def audit_memory(learner):
+    """Check that no transition is in the memory twice and none is missing inside an episode.
+
+    The oracle's reward is 1000 e + s, its observation (e, s, name, name): every stored episode has to be the steps
+    1, 2, 3, ... of one episode of one environment.
+    """
+    storage = learner.memory.storage
+    places = storage.indices()
+    episode, step, *names = storage.observation[places].T
+    reward = storage.reward[places]
+    np.testing.assert_array_equal(reward, 1000 * episode + step + 1)
+    identity = set(zip(*names, episode, step, strict=True))
+    assert len(identity) == len(places)
+    for *name, e, s in identity:
+        assert s == 0 or (*name, e, s - 1) in identity
+    return len(places)

@@ -1,3 +1,5 @@
+"""Fixtures of the service, and this folder on the path of the tests in the folders below, which share its helpers."""
+
 import subprocess
 
 import pytest

@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 import yaml
+
+from coupling.commands import cli
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -85,6 +88,15 @@ class Shell:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.communicate()
+
+
+def command(words, monkeypatch, capsys):
+    """Run the command in this process; return exit code, stdout and stderr."""
+    monkeypatch.setattr("sys.argv", ["flowsim", *words])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    out = capsys.readouterr()
+    return caught.value.code, out.out, out.err
 
 
 def complaint(stderr: str) -> str:

@@ -10,6 +10,7 @@ import signal
 import gymnasium as gym
 import numpy as np
 import pytest
+from audit import audit_memory
 from shell import GUARD, ORACLE, ROOT, complaint, wait_until, workers_of
 
 from coupling.commands import cli
@@ -24,24 +25,6 @@ from rl_agent.learner import Learner
 def rows_of(file):
     with file.open() as handle:
         return list(csv.DictReader(handle))
-
-
-def audit(learner):
-    """Check that no transition is in the memory twice and none is missing inside an episode.
-
-    The oracle's reward is 1000 e + s, its observation (e, s, name, name): every stored episode has to be the steps
-    1, 2, 3, ... of one episode of one environment.
-    """
-    storage = learner.memory.storage
-    places = storage.indices()
-    episode, step, *names = storage.observation[places].T
-    reward = storage.reward[places]
-    np.testing.assert_array_equal(reward, 1000 * episode + step + 1)
-    identity = set(zip(*names, episode, step, strict=True))
-    assert len(identity) == len(places)
-    for *name, e, s in identity:
-        assert s == 0 or (*name, e, s - 1) in identity
-    return len(places)
 
 
 def main_in_process(shell, words, monkeypatch, capsys):
@@ -94,7 +77,8 @@ def test_a_run_from_beginning_to_evaluation(shell):
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps == status["environment_steps"]
     assert (
-        audit(learner) + learner.collector.open_episodes.length.sum() == learner.environment_steps
+        audit_memory(learner) + learner.collector.open_episodes.length.sum()
+        == learner.environment_steps
     )
     episodes = rows_of(shell.run_folder / "episodes.csv")
     assert len(episodes) == learner.episodes
@@ -172,7 +156,7 @@ def test_a_killed_worker_is_replaced_and_ctrl_c_leaves_a_checkpoint_and_no_orpha
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps >= seen
     assert shell.status()["state"] == "stopped"
-    audit(learner)
+    audit_memory(learner)
 
 
 def test_kill_9_of_the_learner_ends_the_workers_and_the_run_can_be_resumed(shell):
@@ -204,7 +188,7 @@ def test_kill_9_of_the_learner_ends_the_workers_and_the_run_can_be_resumed(shell
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert target <= learner.environment_steps < target + 4
     assert learner.gradient_steps == shell.status()["steps_after_warm_up"]
-    audit(learner)
+    audit_memory(learner)
     steps = [int(row["environment_steps"]) for row in rows_of(shell.run_folder / "statistics.csv")]
     assert steps == sorted(set(steps))
     assert [s // 1000 for s in steps] == list(range(1, steps[-1] // 1000 + 1))
@@ -262,7 +246,7 @@ def test_full_disk_gives_an_error_and_leaves_the_last_checkpoint(shell):
     more = f"run.steps={learner.environment_steps + 1000}"  # there is room again
     resumed = shell.run("resume", "runs/run", more, "workers.patience=600")
     assert resumed.returncode == 0, resumed.stderr
-    assert audit(Learner.load(shell.run_folder / "checkpoint.npz")) > 0
+    assert audit_memory(Learner.load(shell.run_folder / "checkpoint.npz")) > 0
     assert not [file.name for file in shell.run_folder.iterdir() if file.suffix in (".tmp", ".new")]
     assert not workers_of(shell.run_folder)
 

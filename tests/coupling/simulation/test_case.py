@@ -14,7 +14,7 @@ from coupling.simulation.case import load_case
 from coupling.simulation.files import SimulationFiles
 from coupling.simulation.simulate import simulate
 
-DOCS = Path(__file__).parents[2] / "docs" / "simulate.md"
+DOCS = Path(__file__).parents[3] / "docs" / "simulate.md"
 CASE = "{nx: 64, ny: 48, h: 0.0625, reynolds: 50, bodies: [BODY]}"
 
 

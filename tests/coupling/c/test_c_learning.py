@@ -23,7 +23,7 @@ from coupling.worker.outbox import read_outbox
 from rl_agent.config import AgentConfig
 from rl_agent.learner import Learner
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads(
     (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
 )

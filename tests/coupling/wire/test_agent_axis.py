@@ -7,13 +7,13 @@ import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 import second_client
 import zmq
+from shell import HERE
 from worker_by_hand import Peer, Recorder
 
 from coupling.service.exchange import Exchange
@@ -190,7 +190,7 @@ def of_1_0(tmp_path):
                 [sys.executable, *words, "--slot", "0", "--environments", "1"],
                 stderr=subprocess.PIPE,
                 text=True,
-                env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+                env=os.environ | {"PYTHONPATH": str(HERE)},
             )
         )
         return processes[-1]

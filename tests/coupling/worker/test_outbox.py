@@ -10,7 +10,7 @@ import pytest
 
 from coupling.worker.outbox import Outbox, read_outbox
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

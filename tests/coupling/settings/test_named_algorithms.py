@@ -13,7 +13,7 @@ from coupling.settings.config import dump_config, load_config
 from rl_agent.config import AgentConfig, registry
 from rl_agent.config.registry import NotImportedError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILE = re.compile(r"^```python\n# rl_agent/algorithms/(\w+)/(\w+\.py)\n(.*?)^```$", re.M | re.S)
 SMALL = ("workers.agents=2", "workers.processes=1", "agent.learning_starts=100", "agent.hidden=[8]")
 

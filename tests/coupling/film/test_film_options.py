@@ -6,7 +6,7 @@ from pathlib import Path
 import imageio.v3 as imageio
 import numpy as np
 import pytest
-from test_commands import command
+from shell import command
 
 from cases.baselines import ZeroController
 from coupling.commands.options import shown

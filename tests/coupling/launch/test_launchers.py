@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from shell import GUARD, ROOT, complaint, wait_until
-from test_run import audit
+from audit import audit_memory
+from shell import GUARD, HERE, ROOT, complaint, wait_until
 
 from coupling.commands import cli
 from coupling.errors import ConfigError
@@ -59,7 +59,7 @@ def everything_is_there_once(shell) -> None:
     """Check that the memory of a stopped run holds every step of every episode that the learner counts, once."""
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert (
-        audit(learner) + learner.collector.open_episodes.length.sum()
+        audit_memory(learner) + learner.collector.open_episodes.length.sum()
         == learner.environment_steps
         > 0
     )
@@ -387,10 +387,9 @@ def test_sbatch_scripts_of_the_docs_train_and_resume(shell, slurm, script):
 def cluster():
     """Two Ray nodes on this machine, with room for one worker and for two."""
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'flowsim-rl[ray]'")
-    here = Path(__file__).parent
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(here.parents[1]), str(here)]))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(HERE)]))
         from ray.cluster_utils import Cluster
 
         cluster = Cluster(

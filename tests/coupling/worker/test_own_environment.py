@@ -15,7 +15,7 @@ from coupling.launch.launcher import Death, Mending
 from coupling.worker.environments import describe_task
 
 SCRIPT = Path(sys.executable).with_name("flowsim")
-PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "environments.md").read_text(encoding="utf-8")
 REACH = re.search(
     r"```python\n(import gymnasium as gym\nimport numpy as np\n\n\nclass Reach.*?)```",
     PAGE,

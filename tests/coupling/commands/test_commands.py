@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import typer
-from shell import complaint
+from shell import command, complaint
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
@@ -50,15 +50,6 @@ def vtk_times(path) -> list[float]:
     reader.SetFileName(str(path))
     reader.UpdateInformation()
     return list(reader.GetOutputInformation(0).Get(vtkStreamingDemandDrivenPipeline.TIME_STEPS()))
-
-
-def command(words, monkeypatch, capsys):
-    """Run the command in this process; return exit code, stdout and stderr."""
-    monkeypatch.setattr("sys.argv", ["flowsim", *words])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    out = capsys.readouterr()
-    return caught.value.code, out.out, out.err
 
 
 def test_simulate_writes_forces_fields_and_films(tmp_path, monkeypatch, capsys):

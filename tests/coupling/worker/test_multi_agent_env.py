@@ -1,4 +1,4 @@
-"""Environments of several agents through the service; see meadow.py. Chaos with them is in test_chaos.py."""
+"""Environments of several agents through the service; see meadow.py. Chaos with them is in service/test_chaos.py."""
 
 import csv
 import json

@@ -5,7 +5,7 @@ from pathlib import Path
 import imageio.v3 as imageio
 import numpy as np
 import pytest
-from test_commands import command
+from shell import HERE, command
 
 from coupling.run.folder import RunFolder
 from coupling.run.trust import note_training
@@ -100,7 +100,7 @@ def test_all_frames_of_an_action_are_shown(monkeypatch, capsys):
 
 
 def test_multi_agent_task_with_discrete_actions_is_filmed(monkeypatch, capsys):
-    meadow = Path(__file__).parent / "meadow.py"
+    meadow = HERE / "meadow.py"
     Path("seen_meadow.py").write_text(
         meadow.read_text().replace("parallel_env = Meadow", "")
         + """

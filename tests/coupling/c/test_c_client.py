@@ -21,7 +21,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from coupling.wire import protocol
 from coupling.wire.protocol import HEADER_SIZE, Kind
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads(
     (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
 )

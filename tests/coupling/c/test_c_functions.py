@@ -12,7 +12,7 @@ from learner_by_hand import GUARD, SESSION
 from coupling.wire import protocol
 from coupling.wire.protocol import Kind
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads(
     (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
 )

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from audit import audit_memory
 from shell import complaint, workers_of
-from test_run import audit, main_in_process
+from test_run import main_in_process
 
 from rl_agent import Learner
 
@@ -39,7 +40,8 @@ def test_diverged_run_resumes_from_its_last_checkpoint(shell, monkeypatch, capsy
     learner = Learner.load(shell.run_folder / "checkpoint.npz")
     assert learner.environment_steps >= 1000
     assert (
-        audit(learner) + learner.collector.open_episodes.length.sum() == learner.environment_steps
+        audit_memory(learner) + learner.collector.open_episodes.length.sum()
+        == learner.environment_steps
     )
     learner.algorithm.weights[:] = np.nan  # an older run, whose checkpoint itself has diverged
     learner.save(shell.run_folder / "checkpoint.npz")

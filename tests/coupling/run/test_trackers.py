@@ -15,7 +15,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from coupling.commands import run_command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRAINING = [
     "env=flowsim/LinearQuadratic-v0", "run.name=tracked", "run.steps=2000", "run.evaluate_episodes=2",
     "agent.learning_starts=100", "agent.hidden=[8]", "workers.agents=2", "workers.processes=1",

@@ -1,6 +1,6 @@
 """Write ``coupling/wire/golden_vectors.json``: frames that the tests of every client share.
 
-    python tests/coupling/make_golden_vectors.py
+    python tests/coupling/wire/make_golden_vectors.py
 
 The frames follow from PROTOCOL.md alone: this script uses ``struct``, ``zlib`` and the library ``msgpack`` and imports
 nothing of the implementation, so that a slip there cannot hide here. In the JSON, bytes are text ``hex:...`` and
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgpack
 
-FILE = Path(__file__).parents[2] / "coupling" / "wire" / "golden_vectors.json"
+FILE = Path(__file__).parents[3] / "coupling" / "wire" / "golden_vectors.json"
 KINDS = (
     "HELLO", "WELCOME", "REJECT", "RESET", "STEP", "ACTION",
     "HEARTBEAT", "PAUSE", "ERROR", "GOODBYE", "STATUS", "STATUS_REPLY",

@@ -24,7 +24,7 @@ from coupling.service.experience import (
 from coupling.wire.protocol import Header, Kind, encode
 from rl_agent.rollout.open_episodes import Decision
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def decision(rows=3, state=0):

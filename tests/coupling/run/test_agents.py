@@ -20,7 +20,7 @@ COARSE = {
     "step": {"cells_per_diameter": 8},
 }
 """Grids on which the flow that episodes start from is there within seconds."""
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 def test_wake_agent_is_shipped():

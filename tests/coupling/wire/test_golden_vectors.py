@@ -10,7 +10,7 @@ import pytest
 from coupling.wire import protocol
 from coupling.wire.protocol import Header, Kind, ProtocolError, Step
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOLDEN = json.loads(
     (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(encoding="utf-8")
 )
@@ -83,7 +83,7 @@ def read(frame):
 
 
 def test_the_file_is_what_the_script_writes():
-    script = runpy.run_path(str(ROOT / "tests" / "coupling" / "make_golden_vectors.py"))
+    script = runpy.run_path(str(Path(__file__).with_name("make_golden_vectors.py")))
     assert (ROOT / "coupling" / "wire" / "golden_vectors.json").read_text(
         encoding="utf-8"
     ) == script["text"]()

@@ -43,7 +43,8 @@ def test_capabilities_of_root_are_dropped(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SERVICE)
 def test_the_service_works_for_an_ordinary_user(name):
+    (file,) = HERE.rglob(f"test_{name}.py")
     words = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
-    done = without_rights(sys.executable, "-m", "pytest", *words, str(HERE / f"test_{name}.py"))
+    done = without_rights(sys.executable, "-m", "pytest", *words, str(file))
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
