@@ -200,7 +200,7 @@ def play(
     env, found = TASKS[task][0], dict[str, Any]()
     with EvaluationPool(env, {}, processes=1, purpose=purpose) as pool:
         for name, controller in controllers.items():
-            played = pool.play(controller, episodes, EVALUATION_SEED, lambda over, actions: None)
+            played = pool.play(controller, episodes, EVALUATION_SEED)
             found[name] = played.summary() | {"returns": played.returns.tolist()}
             net = found[name]["measures"]["net power"]["mean"]
             print(f"{name}: return {found[name]['mean_return']:.3f}, net power {net:.4f}", flush=True)  # fmt: skip

@@ -89,9 +89,7 @@ def evaluate(name: str) -> None:
         played = {}
         with EvaluationPool(config.env, options) as pool:
             for who, controller in controllers.items():
-                played[who] = pool.play(
-                    controller, EPISODES, EVALUATION_SEED, lambda over, actions: None
-                ).summary()
+                played[who] = pool.play(controller, EPISODES, EVALUATION_SEED).summary()
                 counted = value(played[who], study.counts)
                 print(f"{name}, {cells} cells, {who}: {study.counts} {counted:.4f}", flush=True)
         found[str(cells)] = played | {"machine": machine()} | provenance()

@@ -146,7 +146,7 @@ def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> Non
     found: dict[str, Any] = {}
     with EvaluationPool(task, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
         for name, controller in baselines_of(task, {}, EVALUATION_SEED).items():
-            played = pool.play(controller, episodes, EVALUATION_SEED, lambda over, actions: None)
+            played = pool.play(controller, episodes, EVALUATION_SEED)
             found[name] = played.summary() | {"returns": played.returns.tolist()}
             print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
     kept = {"task": task, "preset": preset, "found": found, "machine": machine()}

@@ -57,7 +57,7 @@ def play(controllers: dict[str, Controller], purpose: Purpose, episodes: int, fi
     found = dict[str, Any]()
     with EvaluationPool(TASK, {}, processes=1, purpose=purpose) as pool:
         for name, controller in controllers.items():
-            played = pool.play(controller, episodes, EVALUATION_SEED, lambda over, actions: None)
+            played = pool.play(controller, episodes, EVALUATION_SEED)
             found[name] = played.summary() | {"returns": played.returns.tolist()}
             nusselt = found[name]["measures"]["Nu"]["mean"]
             print(f"{name}: return {found[name]['mean_return']:.2f}, Nu {nusselt:.3f}", flush=True)

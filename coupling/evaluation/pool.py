@@ -79,6 +79,10 @@ Progress = Callable[[int, int], None]
 """Called after every action with the number of a part's finished episodes and the number of actions of the others."""
 
 
+def _say_nothing(over: int, actions: int) -> None:
+    """Report no progress."""
+
+
 class EvaluationPool:
     """Plays the episodes of a task. Used as a context manager, which ends the processes that it has started.
 
@@ -126,7 +130,7 @@ class EvaluationPool:
         self._others = []
 
     def play(
-        self, controller: Controller, episodes: int, seed: int, progress: Progress
+        self, controller: Controller, episodes: int, seed: int, progress: Progress = _say_nothing
     ) -> Evaluation:
         """Play episodes.
 

@@ -101,7 +101,7 @@ def test_held_out_episodes_take_the_states_in_turn():
     """Only two states are held out for tests here, so every second episode repeats."""
     for purpose in (Purpose.SELECTION, Purpose.EVALUATION):
         with EvaluationPool(IDS[0], TINY, processes=1, purpose=purpose) as pool:
-            found = pool.play(baselines(IDS[0], 1)["zero"], 4, 0, lambda over, actions: None)
+            found = pool.play(baselines(IDS[0], 1)["zero"], 4, 0)
         assert found.returns[0] == found.returns[2] != found.returns[1] == found.returns[3]
     # an environment that continues with its generator samples a new state
     developed = Development(time=1.0, snapshots=30, split=True)

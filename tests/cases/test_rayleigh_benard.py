@@ -109,7 +109,7 @@ def test_training_validation_and_test_seeds_have_different_states():
 
 def test_held_out_states_are_used_in_turn():
     with EvaluationPool(ID, TINY, processes=1, purpose=Purpose.EVALUATION) as pool:
-        found = pool.play(baselines(ID, 10)["zero"], 4, 0, lambda over, actions: None)
+        found = pool.play(baselines(ID, 10)["zero"], 4, 0)
     # shifted copies of two states: without heaters the same returns, but for rounding
     np.testing.assert_allclose(found.returns[:2], found.returns[2:], rtol=1e-4)
     assert abs(found.returns[0] - found.returns[1]) > 1e-4

@@ -30,9 +30,8 @@ class Failing:
         return np.zeros((len(observations), 3), np.float32)
 
 
-def play(pool, controller, told=None):
-    progress = told or (lambda over, actions: None)
-    return pool.play(controller, EPISODES, 3, progress)
+def play(pool, controller, *progress):
+    return pool.play(controller, EPISODES, 3, *progress)
 
 
 def test_results_do_not_depend_on_the_number_of_processes():
@@ -88,5 +87,5 @@ def test_death_of_a_process_is_reported():
 
 def test_other_tasks_run_in_this_process():
     with EvaluationPool("flowsim/LinearQuadratic-v0", {"dimension": 1}, patience=0.0) as pool:
-        pool.play(RandomController(1, seed=1), 30, 3, lambda over, actions: None)
+        pool.play(RandomController(1, seed=1), 30, 3)
         assert not active_children()
