@@ -7,6 +7,8 @@ A study is read as a list of rows sorted by name (``SUITE/JOB`` or ``seed0``). A
 a table (a list of flat dictionaries, such as a curve) is stored in a column of that type, which pandas, Polars and
 DuckDB can read; anything else, such as the settings of a training, is stored as JSON. ``pack`` adds rows and never
 changes one, so trainings from several checkouts can be merged. The extra ``dev`` installs the required pyarrow.
+
+A result that is not a list of trainings is a JSON file, written by ``write_json``.
 """
 
 from __future__ import annotations
@@ -28,8 +30,19 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 from coupling.files import write_atomically  # noqa: E402
+from coupling.origin import machine, provenance  # noqa: E402
 
-__all__ = ["RESULTS", "Row", "commits_of", "pack", "read", "read_table"]
+__all__ = [
+    "RESULTS",
+    "Row",
+    "commits_of",
+    "origin",
+    "pack",
+    "read",
+    "read_by_method",
+    "read_table",
+    "write_json",
+]
 
 RESULTS = ROOT / "benchmarks" / "results"
 RESULT, CURVE = "result.json", "curve.csv"
@@ -52,6 +65,14 @@ def read(file: Path) -> list[Row]:
         return []
     status = file.stat()
     return [dict(row) for row in _read(file, status.st_mtime_ns, status.st_size)]
+
+
+def read_by_method(file: Path) -> dict[str, list[Row]]:
+    """Return the rows of a study whose names are ``METHOD/seed0``, ``METHOD/seed1`` and so on, by method."""
+    found: dict[str, list[Row]] = {}
+    for row in read(file):
+        found.setdefault(row["name"].rpartition("/")[0], []).append(row)
+    return found
 
 
 @functools.lru_cache(maxsize=8)
@@ -149,6 +170,17 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+def origin() -> dict[str, Any]:
+    """Return commit, versions and machine, which are stored with every result."""
+    return provenance() | {"machine": machine()}
+
+
+def write_json(file: Path, result: Mapping[str, Any]) -> None:
+    """Write a result into a JSON file; create its folder if needed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, json.dumps(result, indent=1).encode())
 
 
 def read_table(file: Path) -> list[Row]:

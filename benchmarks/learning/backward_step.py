@@ -25,20 +25,18 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
+from benchmarks.learning.baselines import evaluate_baselines  # noqa: E402
 from benchmarks.learning.linear_search import (  # noqa: E402
     Search,
     beside_no_control,
     carry_on,
     cost_table,
-    evaluate_baselines,
 )
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import read  # noqa: E402
+from benchmarks.studies import origin, read, read_by_method, write_json  # noqa: E402
 from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
 from cases.options import preset_options  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
 
 RESULTS = STUDIES / "backward_step"
@@ -65,8 +63,7 @@ def steady(file: Path) -> None:
         below, above = (crossings(x[behind], wall_shear(flow, side)[behind]) for side in (1, -1))
         found[preset] = {"lower": [round(below[-1], 3)], "upper": [round(one, 3) for one in above]}
         print(preset, found[preset], flush=True)
-    kept = {"task": TASK, "found": found, "machine": machine()}
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+    write_json(file, {"task": TASK, "found": found} | origin())
 
 
 def bubbles(kept: dict[str, Any]) -> str:
@@ -120,7 +117,6 @@ def main() -> None:
     parser.add_argument("command", choices=("search", "evaluate", "steady", "page"))
     parser.add_argument("--generations", type=int, default=20)
     options = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     if options.command == "search":
         carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":
@@ -130,8 +126,7 @@ def main() -> None:
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
         trained = {"SAC (`quick`)": read(STUDIES / "backward_step_quick.parquet")}
-        for row in read(STUDIES / "backward_step_learners.parquet"):
-            trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
+        trained |= read_by_method(STUDIES / "backward_step_learners.parquet")
         page = ROOT / "docs" / "backward_step.md"
         fill_in(page, "learning/backward_step", "baselines", cost_table(kept, trained, "h"))
         steady_flows = json.loads((RESULTS / "steady.json").read_text())

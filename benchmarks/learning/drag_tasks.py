@@ -28,25 +28,22 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
+from benchmarks.learning.baselines import evaluate_baselines, play_all, rows_of  # noqa: E402
 from benchmarks.learning.suites.plan import read_results  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import Row, read  # noqa: E402
+from benchmarks.studies import Row, origin, read, read_by_method, write_json  # noqa: E402
 from cases.baselines import (  # noqa: E402
     ConstantController,
     Controller,
     FeedbackController,
     HarmonicController,
 )
-from coupling.evaluation.evaluate import baselines_of  # noqa: E402
-from coupling.evaluation.pool import EvaluationPool  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
-from coupling.run.aggregate import interquartile_mean, interval  # noqa: E402
 from flowsim import base_flow  # noqa: E402
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
+from rl_agent.rollout.seeds import Purpose  # noqa: E402
 
 RESULTS = STUDIES / "drag_tasks"
+PRESET = "quick"
 EPISODES = {"search": 3, "evaluate": 10}
 AMPLITUDES = (0.25, 0.5, 1.0)
 STEADY = 1e-6
@@ -193,22 +190,6 @@ def candidates(task: str) -> dict[str, Controller]:
     return found
 
 
-def play(
-    task: str, controllers: dict[str, Controller], purpose: Purpose, episodes: int, file: Path
-) -> None:
-    """Run the episodes of each controller in the preset `quick` and store the results."""
-    env, found = TASKS[task][0], dict[str, Any]()
-    with EvaluationPool(env, {}, processes=1, purpose=purpose) as pool:
-        for name, controller in controllers.items():
-            played = pool.play(controller, episodes, EVALUATION_SEED)
-            found[name] = played.summary() | {"returns": played.returns.tolist()}
-            net = found[name]["measures"]["net power"]["mean"]
-            print(f"{name}: return {found[name]['mean_return']:.3f}, net power {net:.4f}", flush=True)  # fmt: skip
-    kept = {"task": env, "purpose": purpose.name, "found": found, "machine": machine()}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
-
-
 def find_steady(task: str, file: Path) -> None:
     """Compute the steady flow of the preset `quick` and print its drag; store it if the steady flow is unique.
 
@@ -227,11 +208,10 @@ def find_steady(task: str, file: Path) -> None:
         "change": float(found.change[0]),
         "duration": float(found.duration[0]),
         "measures": {name: float(value) for name, value in info["measures"].items()},
-        "machine": machine(),
     }
     print(f"{task}: {kept['measures']}")
     if task in ONE_STEADY_FLOW:
-        write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
+        write_json(file, kept | origin())
 
 
 HEAD = "| {} | return | C_D | C_L | actuation power | net power | change in net power |"
@@ -239,9 +219,7 @@ HEAD = "| {} | return | C_D | C_L | actuation power | net power | change in net 
 
 def table(kept: dict[str, Any], trained: list[Row], steady: dict[str, Any] | None) -> str:
     """Return a Markdown table with a row for each baseline, the trained agents and the steady flow."""
-    rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    if trained:
-        rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
+    rows = rows_of(kept["found"], {"trained": trained})
     lines = [HEAD.format("controller"), "| --- |" + " --: |" * 6, *cells(rows, kept)]
     if steady:
         rested = steady["measures"]
@@ -263,23 +241,14 @@ def against_zero(net: float, kept: dict[str, Any]) -> str:
 def table_of_learners(task: str, kept: dict[str, Any]) -> str:
     """Return a Markdown table with a row for each learner."""
     trained = {QUICK[task]: read(STUDIES / f"{task}_quick.parquet")}
-    for row in read(STUDIES / f"{task}_learners.parquet"):
-        trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
+    trained |= read_by_method(STUDIES / f"{task}_learners.parquet")
     for row in read_results(STUDIES / "flow_peers.parquet", task):
         same = row | {"evaluation": {"after": row["evaluation"]["deterministic"]}}
         trained.setdefault(row["settings"]["method"], []).append(same)
-    last = [name for name in trained if name not in LEARNERS[task] and name != QUICK[task]]
-    rows = {
-        f"{name}, {seeds(trained[name])}": of_seeds(trained[name])
-        for name in (QUICK[task], *LEARNERS[task], *last)
-        if trained.get(name)
-    }
+    # those of LEARNERS in their order, then the others
+    names = dict.fromkeys([QUICK[task], *LEARNERS[task], *trained])
+    rows = rows_of({}, {name: trained.get(name, []) for name in names})
     return "\n".join([HEAD.format("learner"), "| --- |" + " --: |" * 6, *cells(rows, kept)])
-
-
-def seeds(trained: list[Row]) -> str:
-    """Return the number of seeds in words."""
-    return f"{len(trained)} seed{'s' if len(trained) > 1 else ''}"
 
 
 def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
@@ -295,26 +264,6 @@ def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
             f"{' | '.join(each)} | {change} |"
         )
     return lines
-
-
-def of_seeds(trained: list[Row]) -> dict[str, Any]:
-    """Return interquartile means over the seeds and the 95 % bootstrap interval of the return.
-
-    With one seed, the interval is that over its episodes. The rms of a fluctuation is the root of the mean square over
-    the seeds.
-    """
-    found = [row["evaluation"]["after"] for row in trained]
-    returns = np.array([one["mean_return"] for one in found])
-    measures = {}
-    for name in found[0]["measures"]:
-        measured = [one["measures"][name] for one in found]
-        means, rms = (np.array([one[key] for one in measured]) for key in ("mean", "rms"))
-        measures[name] = {
-            "mean": float(interquartile_mean(means)),
-            "rms": float(np.sqrt((rms**2).mean())),
-        }
-    ends = interval([returns]) if len(returns) > 1 else found[0]["ci95"]
-    return {"mean_return": float(interquartile_mean(returns)), "ci95": ends, "measures": measures}
 
 
 def train(preset: str, seeds: int, *choices: str) -> None:
@@ -372,11 +321,11 @@ def fill_pages() -> None:
 def evaluate(task: str, command: str) -> None:
     """Run the candidates of a search on validation states, or the shipped baselines on test states."""
     file = RESULTS / f"{task}_{command}.json"
+    env, episodes = TASKS[task][0], EPISODES[command]
     if command == "search":
-        play(task, candidates(task), Purpose.SELECTION, EPISODES["search"], file)
+        play_all(env, PRESET, candidates(task), Purpose.SELECTION, episodes, file)
     else:
-        shipped = baselines_of(TASKS[task][0], {}, EVALUATION_SEED)
-        play(task, shipped, Purpose.EVALUATION, EPISODES["evaluate"], file)
+        evaluate_baselines(env, PRESET, episodes, file)
 
 
 if __name__ == "__main__":

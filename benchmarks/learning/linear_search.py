@@ -16,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cases  # noqa: F401
-from benchmarks.learning.drag_tasks import of_seeds, seeds
-from benchmarks.studies import Row
+from benchmarks.learning.baselines import rows_of
+from benchmarks.studies import Row, origin, write_json
 from cases.baselines import LinearController
 from coupling.evaluation.evaluate import baselines_of
-from coupling.evaluation.pool import EvaluationPool
-from coupling.files import write_atomically
-from coupling.origin import machine, provenance
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
 
 CANDIDATES, ELITE, STARTS = 12, 4, 2
@@ -85,18 +82,16 @@ def carry_on(search: Search, generations: int, file: Path) -> None:
         found["generations"].append(
             {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
         )
-        found |= provenance() | {
-            "machine": machine(), "preset": search.preset, "observed": search.observed
-        }  # fmt: skip
-        write_atomically(file, json.dumps(found, indent=1).encode())
+        found |= origin() | {"preset": search.preset, "observed": search.observed}
+        write_json(file, found)
         told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
         print(f"generation {number + 1}: {told}", flush=True)
 
 
 def beside_no_control(
-    task: str, preset: str, number: int = 0
+    task: str, preset: str
 ) -> Iterator[tuple[Any, FloatArray, Mapping[str, FloatArray]]]:
-    """Run a test episode in a batch of two flows: the first without control, the second with linear feedback.
+    """Run the first test episode in a batch of two flows: the first without control, the second with linear feedback.
 
     Yields
     ------
@@ -106,8 +101,8 @@ def beside_no_control(
     envs: Any = gymnasium.make_vec(
         task, num_envs=2, vectorization_mode="vector_entry_point", preset=preset, autoreset_mode="Disabled",
     )  # fmt: skip
-    shipped = baselines_of(task, {}, EVALUATION_SEED)["linear_feedback"]
-    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, number)] * 2)
+    shipped = baselines_of(task, {"preset": preset}, EVALUATION_SEED)["linear_feedback"]
+    seen, _ = envs.reset(seed=[episode_seed(Purpose.EVALUATION, EVALUATION_SEED, 0)] * 2)
     yield envs.unwrapped.task, seen, {}
     for _ in range(envs.unwrapped.task.options.episode_actions):
         actions = shipped(seen)
@@ -128,9 +123,7 @@ def cost_table(kept: dict[str, Any], trained: dict[str, list[Row]], length: str)
         f"rms flow rate, 1e-3 U {length} |",
         "| --- |" + " --: |" * 4,
     ]
-    rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    rows |= {f"{name}, {seeds(agents)}": of_seeds(agents) for name, agents in trained.items()}
-    for name, result in rows.items():
+    for name, result in rows_of(kept["found"], trained).items():
         low, high = result["ci95"]
         energy, rate = (result["measures"][key] for key in ("energy", "flow rate"))
         change = 100.0 * (result["mean_return"] / zero - 1.0)
@@ -139,15 +132,3 @@ def cost_table(kept: dict[str, Any], trained: dict[str, list[Row]], length: str)
             f"{1e3 * energy['mean']:.2f} | {1e3 * rate['rms']:.3f} |"
         )
     return "\n".join(lines)
-
-
-def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
-    """Run the test episodes with every baseline and store the results."""
-    found: dict[str, Any] = {}
-    with EvaluationPool(task, {}, processes=1, purpose=Purpose.EVALUATION) as pool:
-        for name, controller in baselines_of(task, {}, EVALUATION_SEED).items():
-            played = pool.play(controller, episodes, EVALUATION_SEED)
-            found[name] = played.summary() | {"returns": played.returns.tolist()}
-            print(f"{name}: return {found[name]['mean_return']:.3f}", flush=True)
-    kept = {"task": task, "preset": preset, "found": found, "machine": machine()}
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())

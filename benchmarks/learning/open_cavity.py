@@ -24,19 +24,17 @@ from matplotlib.figure import Figure
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
+from benchmarks.learning.baselines import evaluate_baselines  # noqa: E402
 from benchmarks.learning.linear_search import (  # noqa: E402
     Search,
     beside_no_control,
     carry_on,
     cost_table,
-    evaluate_baselines,
 )
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import read  # noqa: E402
+from benchmarks.studies import origin, read, read_by_method, write_json  # noqa: E402
 from cases.open_cavity.env import AHEAD, BEHIND, DEPTH, HEIGHT, STEADY, open_cavity  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from flowsim import Grid, Simulation, base_flow, leading_modes  # noqa: E402
 
 RESULTS = STUDIES / "open_cavity"
@@ -81,8 +79,8 @@ def modes(file: Path) -> None:
             "growth_rate": found.growth_rate[0].tolist(),
             "angular_frequency": (2.0 * np.pi * found.frequency[0]).tolist(),
         }
-        kept |= {"task": TASK, "reynolds": REYNOLDS, "machine": machine()} | provenance()
-        write_atomically(file, json.dumps(kept, indent=1).encode())
+        kept |= {"task": TASK, "reynolds": REYNOLDS} | origin()
+        write_json(file, kept)
         print(cells, kept["found"][str(cells)], flush=True)
 
 
@@ -137,9 +135,7 @@ def page() -> None:
     """Fill in the tables of docs/open_cavity.md and draw its picture."""
     kept = json.loads((RESULTS / "evaluate.json").read_text())
     trained = {"SAC (`quick`)": read(STUDIES / "open_cavity_quick.parquet")}
-    learners = STUDIES / "open_cavity_learners.parquet"
-    for row in read(learners) if learners.exists() else []:
-        trained.setdefault(row["name"].rpartition("/")[0], []).append(row)
+    trained |= read_by_method(STUDIES / "open_cavity_learners.parquet")
     file = ROOT / "docs" / "open_cavity.md"
     fill_in(file, "learning/open_cavity", "baselines", cost_table(kept, trained, "L"))
     modes_kept = json.loads((RESULTS / "modes.json").read_text())
@@ -153,7 +149,6 @@ def main() -> None:
     parser.add_argument("command", choices=("search", "evaluate", "modes", "page"))
     parser.add_argument("--generations", type=int, default=20)
     options = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     if options.command == "search":
         carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":

@@ -24,13 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
-from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
-from benchmarks.learning.linear_search import (  # noqa: E402
-    Search,
-    beside_no_control,
-    carry_on,
-    evaluate_baselines,
-)
+from benchmarks.learning.baselines import evaluate_baselines, rows_of  # noqa: E402
+from benchmarks.learning.linear_search import Search, beside_no_control, carry_on  # noqa: E402
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
@@ -56,10 +51,7 @@ def table(kept: dict[str, Any], trained: list[Row]) -> str:
         "| controller | return | change in cost | C_D | C_L | angle of attack | pitch power |",
         "| --- |" + " --: |" * 6,
     ]
-    rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    if trained:
-        rows[f"trained, {seeds(trained)}"] = of_seeds(trained)
-    for name, result in rows.items():
+    for name, result in rows_of(kept["found"], {"trained": trained}).items():
         low, high = result["ci95"]
         cells = [
             f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in result["measures"].values()
@@ -117,7 +109,6 @@ def main() -> None:
     parser.add_argument("command", choices=("search", "evaluate", "page"))
     parser.add_argument("--generations", type=int, default=10)
     options = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     if options.command == "search":
         carry_on(SEARCH, options.generations, RESULTS / "search.json")
     elif options.command == "evaluate":

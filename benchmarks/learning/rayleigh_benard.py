@@ -19,19 +19,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.drag_tasks import of_seeds, seeds  # noqa: E402
+from benchmarks.learning.baselines import evaluate_baselines, play_all, rows_of  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
 from cases.baselines import AveragedPDController, Controller, above_heaters  # noqa: E402
-from coupling.evaluation.evaluate import baselines_of  # noqa: E402
-from coupling.evaluation.pool import EvaluationPool  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
-from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
+from rl_agent.rollout.seeds import Purpose  # noqa: E402
 
 RESULTS = STUDIES / "rayleigh_benard"
-TASK = "flowsim/RayleighBenard-v0"
+TASK, PRESET = "flowsim/RayleighBenard-v0", "quick"
 EPISODES = {"search": 3, "evaluate": 10}
 TRAINED = {
     "SAC, one agent (`quick`)": "rayleigh_benard_quick",
@@ -52,29 +48,11 @@ def candidates() -> dict[str, Controller]:
     }
 
 
-def play(controllers: dict[str, Controller], purpose: Purpose, episodes: int, file: Path) -> None:
-    """Run the episodes of each controller in the preset `quick` and store the results."""
-    found = dict[str, Any]()
-    with EvaluationPool(TASK, {}, processes=1, purpose=purpose) as pool:
-        for name, controller in controllers.items():
-            played = pool.play(controller, episodes, EVALUATION_SEED)
-            found[name] = played.summary() | {"returns": played.returns.tolist()}
-            nusselt = found[name]["measures"]["Nu"]["mean"]
-            print(f"{name}: return {found[name]['mean_return']:.2f}, Nu {nusselt:.3f}", flush=True)
-    kept = {"task": TASK, "purpose": purpose.name, "found": found, "machine": machine()}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, json.dumps(kept | provenance(), indent=1).encode())
-
-
 def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
     """Return a Markdown table with a row for each controller and for the trained agents of each preset."""
     lines = ["| controller | return | Nu | change in Nu |", "| --- | --: | --: | --: |"]
     zero = kept["found"]["zero"]["measures"]["Nu"]["mean"]
-    rows = {f"`{name}`": result for name, result in kept["found"].items()}
-    for who, of_preset in trained.items():
-        if of_preset:
-            rows[f"{who}, {seeds(of_preset)}"] = of_seeds(of_preset)
-    for name, result in rows.items():
+    for name, result in rows_of(kept["found"], trained).items():
         low, high = result["ci95"]
         found = result["measures"]["Nu"]
         change = 100.0 * (found["mean"] / zero - 1.0)
@@ -90,16 +68,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("search", "evaluate", "page"))
     command = parser.parse_args().command
+    file = RESULTS / f"{command}.json"
     if command == "page":
         kept = json.loads((RESULTS / "evaluate.json").read_text())
         page = ROOT / "docs/rayleigh_benard.md"
         trained = {who: read(STUDIES / f"{study}.parquet") for who, study in TRAINED.items()}
         fill_in(page, "learning/rayleigh_benard", "baselines", table(kept, trained))
     elif command == "search":
-        play(candidates(), Purpose.SELECTION, EPISODES["search"], RESULTS / "search.json")
+        play_all(TASK, PRESET, candidates(), Purpose.SELECTION, EPISODES[command], file)
     else:
-        shipped = baselines_of(TASK, {}, EVALUATION_SEED)
-        play(shipped, Purpose.EVALUATION, EPISODES["evaluate"], RESULTS / "evaluate.json")
+        evaluate_baselines(TASK, PRESET, EPISODES[command], file)
 
 
 if __name__ == "__main__":

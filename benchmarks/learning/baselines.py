@@ -1,0 +1,72 @@
+"""Baselines of a task, and the rows of the tables that list them beside trained agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.studies import Row, origin, write_json
+from cases.baselines import Controller
+from coupling.evaluation.evaluate import baselines_of
+from coupling.evaluation.pool import EvaluationPool
+from coupling.run.aggregate import interquartile_mean, interval
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose
+
+__all__ = ["evaluate_baselines", "play_all", "rows_of"]
+
+
+def play_all(
+    task: str,
+    preset: str,
+    controllers: dict[str, Controller],
+    purpose: Purpose,
+    episodes: int,
+    file: Path,
+) -> None:
+    """Run the episodes of each controller and store the results."""
+    found: dict[str, Any] = {}
+    with EvaluationPool(task, {"preset": preset}, processes=1, purpose=purpose) as pool:
+        for name, controller in controllers.items():
+            played = pool.play(controller, episodes, EVALUATION_SEED)
+            found[name] = played.summary() | {"returns": played.returns.tolist()}
+            means = [f"{key} {of['mean']:.4f}" for key, of in found[name]["measures"].items()]
+            print(f"{name}: return {found[name]['mean_return']:.3f}", *means, sep=", ", flush=True)
+    kept = {"task": task, "preset": preset, "purpose": purpose.name, "found": found}
+    write_json(file, kept | origin())
+
+
+def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
+    """Run the test episodes with every shipped baseline and store the results."""
+    shipped = baselines_of(task, {"preset": preset}, EVALUATION_SEED)
+    play_all(task, preset, shipped, Purpose.EVALUATION, episodes, file)
+
+
+def rows_of(found: dict[str, Any], trained: dict[str, list[Row]]) -> dict[str, dict[str, Any]]:
+    """Return the results of controllers, and of methods with their number of seeds, by the first cell of their row."""
+    return {f"`{name}`": result for name, result in found.items()} | {
+        f"{name}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}": of_seeds(seeds)
+        for name, seeds in trained.items()
+        if seeds
+    }
+
+
+def of_seeds(seeds: list[Row]) -> dict[str, Any]:
+    """Return interquartile means over the seeds and the 95 % bootstrap interval of the return.
+
+    With one seed, the interval is that over its episodes. The rms of a fluctuation is the root of the mean square over
+    the seeds.
+    """
+    found = [row["evaluation"]["after"] for row in seeds]
+    returns = np.array([one["mean_return"] for one in found])
+    measures = {}
+    for name in found[0]["measures"]:
+        measured = [one["measures"][name] for one in found]
+        means, rms = (np.array([one[key] for one in measured]) for key in ("mean", "rms"))
+        measures[name] = {
+            "mean": float(interquartile_mean(means)),
+            "rms": float(np.sqrt((rms**2).mean())),
+        }
+    ends = interval([returns]) if len(returns) > 1 else found[0]["ci95"]
+    return {"mean_return": float(interquartile_mean(returns)), "ci95": ends, "measures": measures}
