@@ -36,7 +36,7 @@ __all__ = [
     "RESULTS",
     "Row",
     "commits_of",
-    "origin",
+    "current_origin",
     "pack",
     "read",
     "read_by_method",
@@ -172,7 +172,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def origin() -> dict[str, Any]:
+def current_origin() -> dict[str, Any]:
     """Return commit, versions and machine, which are stored with every result."""
     return provenance() | {"machine": machine()}
 

@@ -26,12 +26,11 @@ sys.path[0] = str(ROOT)
 from benchmarks.evidence import clean_commit  # noqa: E402
 from benchmarks.learning.suites.plan import Job, jobs_of, read_plan  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
-from benchmarks.studies import RESULTS, read  # noqa: E402
+from benchmarks.studies import RESULTS, current_origin, read  # noqa: E402
 from coupling.errors import RunError  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate, evaluate_with_baselines  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import describe_agents  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import write_agent  # noqa: E402
@@ -311,9 +310,7 @@ def main() -> int:
         return max(map(ship_by_name, names))
     clean_commit(ROOT)
     if options.command == "evaluate":
-        origin = provenance() | {
-            "machine": machine()
-        }  # recorded now, because the first result changes the working tree
+        origin = current_origin()  # now, because the first result changes the working tree
         return max(evaluate_again(name, origin) for name in names)
     return max(map(train, names))
 

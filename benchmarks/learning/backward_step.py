@@ -34,7 +34,7 @@ from benchmarks.learning.linear_search import (  # noqa: E402
 )
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import origin, read, read_by_method, write_json  # noqa: E402
+from benchmarks.studies import current_origin, read, read_by_method, write_json  # noqa: E402
 from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
 from cases.options import preset_options  # noqa: E402
 from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
@@ -63,7 +63,7 @@ def steady(file: Path) -> None:
         below, above = (crossings(x[behind], wall_shear(flow, side)[behind]) for side in (1, -1))
         found[preset] = {"lower": [round(below[-1], 3)], "upper": [round(one, 3) for one in above]}
         print(preset, found[preset], flush=True)
-    write_json(file, {"task": TASK, "found": found} | origin())
+    write_json(file, {"task": TASK, "found": found} | current_origin())
 
 
 def bubbles(kept: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies import Row, origin, write_json
+from benchmarks.studies import Row, current_origin, write_json
 from cases.baselines import Controller
 from coupling.evaluation.evaluate import baselines_of
 from coupling.evaluation.pool import EvaluationPool
@@ -34,7 +34,7 @@ def play_all(
             means = [f"{key} {of['mean']:.4f}" for key, of in found[name]["measures"].items()]
             print(f"{name}: return {found[name]['mean_return']:.3f}", *means, sep=", ", flush=True)
     kept = {"task": task, "preset": preset, "purpose": purpose.name, "found": found}
-    write_json(file, kept | origin())
+    write_json(file, kept | current_origin())
 
 
 def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:

@@ -32,7 +32,7 @@ from benchmarks.learning.baselines import evaluate_baselines, play_all, rows_of 
 from benchmarks.learning.suites.plan import read_results  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import Row, origin, read, read_by_method, write_json  # noqa: E402
+from benchmarks.studies import Row, current_origin, read, read_by_method, write_json  # noqa: E402
 from cases.baselines import (  # noqa: E402
     ConstantController,
     Controller,
@@ -211,7 +211,7 @@ def find_steady(task: str, file: Path) -> None:
     }
     print(f"{task}: {kept['measures']}")
     if task in ONE_STEADY_FLOW:
-        write_json(file, kept | origin())
+        write_json(file, kept | current_origin())
 
 
 HEAD = "| {} | return | C_D | C_L | actuation power | net power | change in net power |"

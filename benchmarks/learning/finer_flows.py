@@ -24,10 +24,9 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from coupling.evaluation.evaluate import baselines_of  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
@@ -92,10 +91,9 @@ def evaluate(name: str) -> None:
                 played[who] = pool.play(controller, EPISODES, EVALUATION_SEED).summary()
                 counted = value(played[who], study.counts)
                 print(f"{name}, {cells} cells, {who}: {study.counts} {counted:.4f}", flush=True)
-        found[str(cells)] = played | {"machine": machine()} | provenance()
+        found[str(cells)] = played | current_origin()
         kept = {"agent": name, "env": config.env, "episodes": EPISODES, "found": found}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(kept, indent=1).encode())
+        write_json(file, kept)
 
 
 def read_kept() -> dict[str, dict[str, Any]]:

@@ -28,12 +28,11 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.physics.resolution import agent_of, flow, record  # noqa: E402
-from benchmarks.studies import pack, read  # noqa: E402
+from benchmarks.studies import current_origin, pack, read  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.result import bootstrap_interval  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from coupling.worker.environments import make_vector  # noqa: E402
 from flowsim import Ellipse, Grid, Sides, Simulation  # noqa: E402
 from flowsim.render.fields import EFFORT, component_colour, component_names  # noqa: E402
@@ -307,7 +306,7 @@ def main() -> None:
     for policy in options.policies:
         for cells in options.cells:
             name = {"name": f"{policy.name}_{cells}"}
-            result = name | study(policy, cells) | provenance() | {"machine": machine()}
+            result = name | study(policy, cells) | current_origin()
             pack(options.results, [result], replace=True)
             print(table([result]), flush=True)
 

@@ -26,13 +26,13 @@ sys.path[0] = str(ROOT)
 
 import cases  # noqa: E402, F401
 from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from cases.baselines import PD, PDController  # noqa: E402
 from coupling.evaluation.evaluate import evaluate  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "linear_feedback"
+RESULTS = STUDIES / "linear_feedback"
 TASK, PRESET = "flowsim/DCylinderWake-v0", "quick"
 NAMES = ("position_gain", "velocity_gain", "angle_gain", "spin_gain", "goal", "goal_angle", "bias")
 SIZES = (2, 2, 1, 1, 2, 1, 2)
@@ -102,13 +102,8 @@ def search(generations: int, actions: int, file: Path) -> None:
         found["generations"].append(
             {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
         )
-        found |= provenance() | {
-            "machine": machine(),
-            "preset": PRESET,
-            "actions": actions,
-            "names": NAMES,
-        }
-        write_atomically(file, json.dumps(found, indent=1).encode())
+        found |= current_origin() | {"preset": PRESET, "actions": actions, "names": NAMES}
+        write_json(file, found)
         print(f"generation {number + 1}: mean's worth {values[0]:.1f}, elite's {np.sort(values)[-ELITE:].mean():.1f}",
               flush=True)  # fmt: skip
 
@@ -122,9 +117,9 @@ def evaluate_gains(cells: int, starts: str, episodes: int, found: Path, file: Pa
         result = evaluate(TASK, options, controller, episodes=episodes, seed=EVALUATION_SEED)
         results[f"{name}, {starts} starts, at {cells}"] = result.summary()
         print(f"{name}, {starts} starts, at {cells}: {result.summary()}", flush=True)
-    results |= provenance() | {"machine": machine(), "gains": dict(zip(NAMES, np.split(gains, np.cumsum(SIZES)[:-1]),
-                                                                        strict=True))}  # fmt: skip
-    write_atomically(file, json.dumps(results, indent=1, default=np.ndarray.tolist).encode())
+    parts = [part.tolist() for part in np.split(gains, np.cumsum(SIZES)[:-1])]
+    results |= current_origin() | {"gains": dict(zip(NAMES, parts, strict=True))}
+    write_json(file, results)
 
 
 def table(evaluation: dict[str, Any]) -> str:

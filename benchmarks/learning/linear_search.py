@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import cases  # noqa: F401
 from benchmarks.learning.baselines import rows_of
-from benchmarks.studies import Row, origin, write_json
+from benchmarks.studies import Row, current_origin, write_json
 from cases.baselines import LinearController
 from coupling.evaluation.evaluate import baselines_of
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed
@@ -82,7 +82,7 @@ def carry_on(search: Search, generations: int, file: Path) -> None:
         found["generations"].append(
             {"values": values.tolist(), "mean": mean.tolist(), "spread": spread.tolist()}
         )
-        found |= origin() | {"preset": search.preset, "observed": search.observed}
+        found |= current_origin() | {"preset": search.preset, "observed": search.observed}
         write_json(file, found)
         told = f"{values[0]:.3f}, best {values.max():.3f}, mean {mean}"
         print(f"generation {number + 1}: {told}", flush=True)

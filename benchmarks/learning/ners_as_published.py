@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from torch import nn
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from coupling.files import write_atomically  # noqa: E402
+from benchmarks.studies import write_json  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
 
 FEATURES, STEPS, AT_A_TIME, EXPONENT = 30, 30_000, 128, 0.5
@@ -104,7 +103,7 @@ def main() -> int:
                 print(*(f"{key} {value}" for key, value in row.items()), sep=", ", flush=True)
             rows += own
     found = {**provenance(), "torch": torch.__version__, "rows": rows}
-    write_atomically(options.output, json.dumps(found, indent=1).encode())
+    write_json(options.output, found)
     return 0
 
 

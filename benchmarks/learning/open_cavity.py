@@ -33,7 +33,7 @@ from benchmarks.learning.linear_search import (  # noqa: E402
 )
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import origin, read, read_by_method, write_json  # noqa: E402
+from benchmarks.studies import current_origin, read, read_by_method, write_json  # noqa: E402
 from cases.open_cavity.env import AHEAD, BEHIND, DEPTH, HEIGHT, STEADY, open_cavity  # noqa: E402
 from flowsim import Grid, Simulation, base_flow, leading_modes  # noqa: E402
 
@@ -79,7 +79,7 @@ def modes(file: Path) -> None:
             "growth_rate": found.growth_rate[0].tolist(),
             "angular_frequency": (2.0 * np.pi * found.frequency[0]).tolist(),
         }
-        kept |= {"task": TASK, "reynolds": REYNOLDS} | origin()
+        kept |= {"task": TASK, "reynolds": REYNOLDS} | current_origin()
         write_json(file, kept)
         print(cells, kept["found"][str(cells)], flush=True)
 

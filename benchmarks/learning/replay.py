@@ -38,7 +38,7 @@ from benchmarks.learning.suites.methods import (  # noqa: E402
 from benchmarks.learning.suites.plan import Suite, jobs_of, read_plan  # noqa: E402
 from benchmarks.learning.suites.settings import differences  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
-from benchmarks.studies import RESULTS  # noqa: E402
+from benchmarks.studies import RESULTS, write_json  # noqa: E402
 from coupling.files import write_atomically  # noqa: E402
 from coupling.origin import provenance  # noqa: E402
 from rl_agent.config.colours import styles_of  # noqa: E402
@@ -360,8 +360,7 @@ def keep_draws(plan: dict[str, Suite], results: Path, works: list[Path]) -> None
         known = json.loads(file.read_text())["draws"]
     for work in works:
         known |= read_draws(complete, work)
-    found = {**provenance(), "draws": known}
-    write_atomically(file, json.dumps(found, indent=1).encode())
+    write_json(file, provenance() | {"draws": known})
 
 
 def main() -> int:

@@ -23,9 +23,8 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from cases.square_jets.env import SquareJetsVectorEnv  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import find_agent  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
@@ -101,14 +100,14 @@ def main() -> None:
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if options.command == "record":
         # taken now, because the first result changes the working tree
-        origin = provenance() | {"machine": machine()}
+        origin = current_origin()
         for given in options.agents:
             name, equals, run = given.rpartition("=")
             if not equals:
                 parser.error(f"'{given}' is not of the form NAME=RUN")
             kept[name] = record(run) | origin
             print(name, [round(value, 3) for value in quarters(kept[name]["drag"])], flush=True)
-            write_atomically(RESULTS, json.dumps(kept, indent=1).encode())
+            write_json(RESULTS, kept)
         return
     steady = json.loads(STEADY.read_text())["measures"]["C_D"]
     fill_in(PAGE, "learning/square_drag", "drag", table(kept))

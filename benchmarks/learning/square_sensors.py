@@ -26,12 +26,11 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from cases.flow_env import FlowVectorEnv  # noqa: E402
 from cases.sensors import PastActions, Probes, Sensor  # noqa: E402
 from cases.square_jets.env import CENTER, WAKE, SquareJets, base_points  # noqa: E402
 from coupling.evaluation.result import bootstrap_interval  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.folder import RunFolder  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
@@ -201,14 +200,14 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)  # the networks are too small for more
     if options.command == "measure":
-        origin = provenance() | {"machine": machine()}
+        origin = current_origin()
         observations, actions = record()
         rows = []
         for chosen in PLAN:
             rows.append(measure(observations, actions, chosen))
             print(json.dumps(rows[-1]), flush=True)
         kept = {"agent": AGENT.name, "episodes": [FITTED, VALIDATED, TESTED], "rows": rows} | origin
-        write_atomically(RESULTS, json.dumps(kept, indent=1).encode())
+        write_json(RESULTS, kept)
     fill_in(
         PAGE, "learning/square_sensors", "sensors", table(json.loads(RESULTS.read_text())["rows"])
     )

@@ -29,11 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.episodes import Episodes  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
@@ -168,9 +167,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("run", "page"))
     if parser.parse_args().what == "run":
-        origin = {**provenance(), "machine": machine()}
+        origin = current_origin()
         ranges = {start_range: study(start_range) for start_range in RANGES}
-        write_atomically(RESULT, json.dumps(origin | {"ranges": ranges}, indent=1).encode())
+        write_json(RESULT, origin | {"ranges": ranges})
     found = json.loads(RESULT.read_text())["ranges"]
     fill_in(ROOT / "docs" / "results.md", "learning/starts", "starts", table(found))
 

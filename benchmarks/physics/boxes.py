@@ -22,13 +22,13 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.physics.resolution import BEHIND, HELD, record, rising  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from cases.d_cylinder_wake.env import STREAM  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from flowsim import Grid, HalfDisk, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "boxes"
+RESULTS = STUDIES / "boxes"
 SLIP = Sides("inflow", "outflow", "slip", "slip")
 OPEN = Sides("inflow", "outflow", "open", "open")
 HALF_FAR = Sides("inflow", "outflow", "far_field", "far_field")
@@ -87,9 +87,8 @@ def run(cells: int) -> None:
         if name in found["boxes"]:
             continue
         found["boxes"][name] = study(name, cells)
-        found |= provenance() | {"machine": machine(), "cells_per_diameter": cells}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(found, indent=1).encode())
+        found |= current_origin() | {"cells_per_diameter": cells}
+        write_json(file, found)
         print(f"{name} at {cells}: {found['boxes'][name]}", flush=True)
 
 

@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from flowsim import Grid, Sides, Simulation, polygon  # noqa: E402
 from flowsim.bodies.foils import naca  # noqa: E402
 from flowsim.bodies.resolution import FEWEST_CELLS, blockage, thickness, thin_edge  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "foil.json"
+RESULTS = STUDIES / "foil.json"
 CELLS = (48, 64, 96, 128, 192)
 REYNOLDS, DEGREES = 100.0, 20.0
 BOX, LARGE = (6.0, 5.0), (12.0, 10.0)
@@ -108,8 +108,8 @@ def measure(sim: Simulation, duration: float) -> dict[str, Any]:
 def keep(found: dict[str, Any], kind: str, name: str, row: dict[str, Any]) -> None:
     """Add a row to the results file."""
     found[kind][name] = row
-    found |= provenance() | {"machine": machine(), "reynolds": REYNOLDS, "degrees": DEGREES}
-    write_atomically(RESULTS, json.dumps(found, indent=1).encode())
+    found |= current_origin() | {"reynolds": REYNOLDS, "degrees": DEGREES}
+    write_json(RESULTS, found)
     print(name, row, flush=True)
 
 

@@ -32,12 +32,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
-from benchmarks.studies import pack, read  # noqa: E402
+from benchmarks.studies import current_origin, pack, read  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
 from coupling.evaluation.evaluate import PolicyController, evaluate  # noqa: E402
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from coupling.run.agents import find_agent  # noqa: E402
 from coupling.run.policies import load_controller  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
@@ -245,7 +244,7 @@ def evaluate_policy(
     env, env_options, controller = agent_of(place)
     known = {row["name"] for row in read(results)}
     # recorded now, because the first result changes the working tree
-    origin = provenance() | {"machine": machine()}
+    origin = current_origin()
     for count in cells:
         if f"{name}/{count}" in known:
             continue
@@ -413,7 +412,7 @@ def main() -> int:
         write_page(options.results, options.page, options.picture)
         return 0
     known = {row["name"] for row in read(options.results)}
-    origin = provenance() | {"machine": machine()}
+    origin = current_origin()
     for cells in options.cells:
         if str(cells) not in known:
             print(f"{cells} cells per D", flush=True)
