@@ -42,7 +42,7 @@ SEEDS, SURVIVAL, MEDIAN = 5, 0.95, -50.0
 """Target: number of seeds, minimum survival rate of each, and the median return that each must exceed."""
 
 
-def table(results: Path = RESULTS) -> str:
+def table() -> str:
     """Return a Markdown table with a row for each seed, and how many seeds reach the target."""
     lines = [
         "| seed | commit | policy after | survive 400 actions | failures after, actions | median return | "
@@ -50,7 +50,7 @@ def table(results: Path = RESULTS) -> str:
         "| --: | --- | --: | --: | --- | --: | --: | --: |",
     ]
     reached = []
-    for row in read(results):
+    for row in read(RESULTS):
         found, start = row["evaluation"], row["runs"][0]
         after = found["after"]
         reached.append(after["survival"] >= SURVIVAL and after["median_return"] > MEDIAN)
@@ -88,14 +88,14 @@ def _lowest_tenth(each: dict[str, Any]) -> float:
     return float(returns[len(returns) // 10])
 
 
-def trials(results: Path = TRIALS) -> str:
+def trials() -> str:
     """Return a Markdown table with a row for each stored trial."""
     lines = [
         "| `agent.replay` | `agent.c_max_scale` | `agent.buffer_size` | far-policy at the end | return of the last "
         "1000 training actions | survive 400 actions | median return | lowest return |",
         "| --- |" + " --: |" * 7,
     ]
-    rows = {row["name"]: row for row in read(results)}
+    rows = {row["name"]: row for row in read(TRIALS)}
     for row in [rows[f"{name}/seed0"] for name in TRIED if f"{name}/seed0" in rows]:
         agent = current_settings(yaml.safe_load(row["config"])["agent"])
         found, last = row["evaluation"], row["statistics"][-1]
@@ -115,9 +115,9 @@ def trials(results: Path = TRIALS) -> str:
     return "\n".join(lines)
 
 
-def whole_demo(results: Path = TRIALS) -> str:
+def whole_demo() -> str:
     """Return the evaluations of one complete ``make demo`` and the time it took, in Markdown."""
-    row = next(row for row in read(results) if row["name"] == "make_demo")
+    row = next(row for row in read(TRIALS) if row["name"] == "make_demo")
     found, output = row["evaluation"], row["output"]
     after = found["after"]
     controllers = {"mean action": after, "sampled actions": found["drawing"]} | {
@@ -137,7 +137,7 @@ def whole_demo(results: Path = TRIALS) -> str:
         f"{float(mean):.0f} [{float(low):.0f}, {float(high):.0f}] |"
     )
     before, origin = (
-        json.loads((results.parent / name).read_text())
+        json.loads((TRIALS.parent / name).read_text())
         for name in ("demo/evaluation.json", "evidence.json")
     )
     old = before["after"]

@@ -28,6 +28,7 @@ sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.physics.resolution import agent_of, flow, record  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import current_origin, pack, read  # noqa: E402
 from cases.baselines import Controller  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM  # noqa: E402
@@ -39,7 +40,8 @@ from flowsim.render.fields import EFFORT, component_colour, component_names  # n
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "learned.parquet"
+RESULTS = STUDIES / "learned.parquet"
+PAGE = ROOT / "docs" / "studies" / "learned.md"
 STARTS = 24
 SETTLED = 50
 """Actions after which an agent has settled at its position."""
@@ -292,22 +294,17 @@ def main() -> None:
         help="folders of trainings, such as runs/figure6/narrow/JOB",
     )
     parser.add_argument("--cells", nargs="+", type=int, default=[16, 32])
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "learned.md")
-    parser.add_argument(
-        "--picture", type=Path, default=ROOT / "docs" / "studies" / "images" / "learned.png"
-    )
     options = parser.parse_args()
     if options.command == "page":
-        found = read(options.results)
-        fill_in(options.page, "learning/learned", "table", table(found))
-        draw(found, options.picture)
+        found = read(RESULTS)
+        fill_in(PAGE, "learning/learned", "table", table(found))
+        draw(found, PAGE.parent / "images" / "learned.png")
         return
     for policy in options.policies:
         for cells in options.cells:
             name = {"name": f"{policy.name}_{cells}"}
             result = name | study(policy, cells) | current_origin()
-            pack(options.results, [result], replace=True)
+            pack(RESULTS, [result], replace=True)
             print(table([result]), flush=True)
 
 

@@ -33,6 +33,7 @@ from coupling.evaluation.evaluate import evaluate  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "linear_feedback"
+PAGE = ROOT / "docs" / "studies" / "learned.md"
 TASK, PRESET = "flowsim/DCylinderWake-v0", "quick"
 NAMES = ("position_gain", "velocity_gain", "angle_gain", "spin_gain", "goal", "goal_angle", "bias")
 SIZES = (2, 2, 1, 1, 2, 1, 2)
@@ -150,25 +151,15 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=16)
     parser.add_argument("--starts", choices=("narrow", "paper"), default="narrow")
     parser.add_argument("--episodes", type=int, default=48)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "learned.md")
     options = parser.parse_args()
-    evaluation = options.results / "evaluation.json"
+    searched, evaluation = RESULTS / "search.json", RESULTS / "evaluation.json"
     if options.command == "page":
         content = table(json.loads(evaluation.read_text()))
-        fill_in(options.page, "learning/linear_feedback", "feedback", content)
-        return
-    options.results.mkdir(parents=True, exist_ok=True)
-    if options.command == "search":
-        search(options.generations, options.actions, options.results / "search.json")
+        fill_in(PAGE, "learning/linear_feedback", "feedback", content)
+    elif options.command == "search":
+        search(options.generations, options.actions, searched)
     else:
-        evaluate_gains(
-            options.cells,
-            options.starts,
-            options.episodes,
-            options.results / "search.json",
-            evaluation,
-        )
+        evaluate_gains(options.cells, options.starts, options.episodes, searched, evaluation)
 
 
 if __name__ == "__main__":

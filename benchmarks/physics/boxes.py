@@ -29,6 +29,7 @@ from flowsim import Grid, HalfDisk, Sides, Simulation  # noqa: E402
 from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 
 RESULTS = STUDIES / "boxes"
+PAGE = ROOT / "docs" / "studies" / "boxes.md"
 SLIP = Sides("inflow", "outflow", "slip", "slip")
 OPEN = Sides("inflow", "outflow", "open", "open")
 HALF_FAR = Sides("inflow", "outflow", "far_field", "far_field")
@@ -115,7 +116,6 @@ def main() -> None:
     )
     parser.add_argument("command", choices=("run", "page"))
     parser.add_argument("--cells", type=int, nargs="+", default=[16])
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "boxes.md")
     options = parser.parse_args()
     if options.command == "run":
         for cells in options.cells:
@@ -125,7 +125,7 @@ def main() -> None:
             json.loads(file.read_text())
             for file in sorted(RESULTS.glob("*.json"), key=lambda f: int(f.stem))
         ]
-        fill_in(options.page, "physics/boxes", "table", table(results))
+        fill_in(PAGE, "physics/boxes", "table", table(results))
 
 
 if __name__ == "__main__":

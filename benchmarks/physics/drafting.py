@@ -27,13 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
+from benchmarks.studies import current_origin, write_json  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from flowsim import Ellipse, HalfDisk, Sides, Simulation  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "drafting"
+RESULTS = STUDIES / "drafting"
+PAGE = ROOT / "docs" / "studies" / "drafting.md"
 ALONG = np.linspace(0.65, 3.35, 10)
 """Distances of the ellipse's centre behind the flat side, in D."""
 ASIDE = np.linspace(0.0, 1.25, 6)
@@ -165,12 +166,12 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     save_plot(figure, file)
 
 
-def write_page(results: Path, page: Path, picture: Path) -> None:
+def write_page() -> None:
     """Fill in the table of the page and plot the picture."""
-    studies = [json.loads(file.read_text()) for file in results.glob("*.json")]
+    studies = [json.loads(file.read_text()) for file in RESULTS.glob("*.json")]
     studies.sort(key=lambda found: (found["cells_per_diameter"], found["sides"] != "far_field"))
-    fill_in(page, "physics/drafting", "table", table(studies))
-    draw(studies, picture)
+    fill_in(PAGE, "physics/drafting", "table", table(studies))
+    draw(studies, PAGE.parent / "images" / "drafting.png")
 
 
 def main() -> int:
@@ -181,27 +182,15 @@ def main() -> int:
     parser.add_argument(
         "--sides", default="far_field", help="kind of the bottom and the top of the box"
     )
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "drafting.md")
-    parser.add_argument(
-        "--picture", type=Path, default=ROOT / "docs" / "studies" / "images" / "drafting.png"
-    )
     options = parser.parse_args()
     if options.command == "page":
-        write_page(options.results, options.page, options.picture)
+        write_page()
         return 0
-    options.results.mkdir(parents=True, exist_ok=True)
     for cells in options.cells:
-        file = options.results / (
-            f"{cells}.json" if options.sides == "far_field" else f"{cells}_{options.sides}.json"
-        )
+        name = f"{cells}" if options.sides == "far_field" else f"{cells}_{options.sides}"
+        file = RESULTS / f"{name}.json"
         if not file.exists():
-            write_atomically(
-                file,
-                json.dumps(
-                    study(cells, options.sides) | provenance() | {"machine": machine()}
-                ).encode(),
-            )
+            write_json(file, study(cells, options.sides) | current_origin())
     return 0
 
 

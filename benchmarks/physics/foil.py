@@ -30,6 +30,7 @@ from flowsim.bodies.foils import naca  # noqa: E402
 from flowsim.bodies.resolution import FEWEST_CELLS, blockage, thickness, thin_edge  # noqa: E402
 
 RESULTS = STUDIES / "foil.json"
+PAGE = ROOT / "docs" / "studies" / "foil.md"
 CELLS = (48, 64, 96, 128, 192)
 REYNOLDS, DEGREES = 100.0, 20.0
 BOX, LARGE = (6.0, 5.0), (12.0, 10.0)
@@ -171,12 +172,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=("run", "page"))
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "foil.md")
-    options = parser.parse_args()
-    if options.command == "run":
+    if parser.parse_args().command == "run":
         run()
     else:
-        fill_in(options.page, "physics/foil", "table", table(json.loads(RESULTS.read_text())))
+        fill_in(PAGE, "physics/foil", "table", table(json.loads(RESULTS.read_text())))
 
 
 if __name__ == "__main__":

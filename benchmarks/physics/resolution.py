@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
+from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import current_origin, pack, read  # noqa: E402
 from cases.d_cylinder_wake.env import CYLINDER, STREAM, DCylinderWake, WakeOptions  # noqa: E402
 from cases.ellipse_agent import ASPECT_RATIO  # noqa: E402
@@ -44,7 +45,9 @@ from flowsim.validation.cylinder import disturb_wake  # noqa: E402
 from rl_agent import Policy  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "resolution.parquet"
+RESULTS = STUDIES / "resolution.parquet"
+POLICIES = STUDIES / "resolution_policies.parquet"
+PAGE = ROOT / "docs" / "studies" / "resolution.md"
 CELLS = (8, 12, 16, 24, 32, 48, 64)
 DEVELOPMENT, PERIODS, PHASES = 100.0, 6, 8
 PROBE = (CYLINDER[0] + 1.5, CYLINDER[1])
@@ -346,11 +349,6 @@ def draw(studies: list[dict[str, Any]], file: Path) -> None:
     save_plot(figure, file)
 
 
-def of_policies(results: Path) -> Path:
-    """Return the file of the policies' evaluations, next to that of the flows."""
-    return results.with_stem(f"{results.stem}_policies")
-
-
 def table_of_policies(policies: Path) -> str:
     """Return a Markdown table of the evaluation of each policy at each resolution."""
     lines = [
@@ -373,12 +371,12 @@ def table_of_policies(policies: Path) -> str:
     return "\n".join(lines)
 
 
-def write_page(results: Path, page: Path, picture: Path) -> None:
+def write_page() -> None:
     """Fill in the tables of the page and plot the picture."""
-    studies = sorted(read(results), key=lambda found: found["cells_per_diameter"])
-    fill_in(page, "physics/resolution", "table", table(studies))
-    fill_in(page, "physics/resolution", "policies", table_of_policies(of_policies(results)))
-    draw(studies, picture)
+    studies = sorted(read(RESULTS), key=lambda found: found["cells_per_diameter"])
+    fill_in(PAGE, "physics/resolution", "table", table(studies))
+    fill_in(PAGE, "physics/resolution", "policies", table_of_policies(POLICIES))
+    draw(studies, PAGE.parent / "images" / "resolution.png")
 
 
 # --- command -----------------------------------------------------------------------------------------------------
@@ -392,11 +390,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cells", nargs="+", type=int, default=list(CELLS), help="cells per D")
     parser.add_argument("--starts", choices=["narrow", "paper"], default="narrow")
     parser.add_argument("--episodes", type=int, default=24)
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "studies" / "resolution.md")
-    parser.add_argument(
-        "--picture", type=Path, default=ROOT / "docs" / "studies" / "images" / "resolution.png"
-    )
     return parser.parse_args()
 
 
@@ -405,18 +398,19 @@ def main() -> int:
     options = parse()
     if options.command == "evaluate":
         for name, _, run in (word.partition("=") for word in options.runs):
-            evaluate_policy(name, Path(run), options.cells, options.starts, options.episodes,
-                  of_policies(options.results))  # fmt: skip
+            evaluate_policy(
+                name, Path(run), options.cells, options.starts, options.episodes, POLICIES
+            )
         return 0
     if options.command == "page":
-        write_page(options.results, options.page, options.picture)
+        write_page()
         return 0
-    known = {row["name"] for row in read(options.results)}
+    known = {row["name"] for row in read(RESULTS)}
     origin = current_origin()
     for cells in options.cells:
         if str(cells) not in known:
             print(f"{cells} cells per D", flush=True)
-            pack(options.results, [{"name": str(cells)} | study(cells) | origin])
+            pack(RESULTS, [{"name": str(cells)} | study(cells) | origin])
     return 0
 
 

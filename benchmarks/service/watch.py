@@ -35,6 +35,8 @@ from coupling.run.folder import RunFolder
 from coupling.worker.window import FRESH, Window
 
 PRESET, RESULT = "d_cylinder_wake/quick", Path("benchmarks/results/watch.json")
+PICTURES = 200
+"""Pictures whose processor time is averaged."""
 
 
 def look(address: str, over: threading.Event, seen: list[int]) -> None:
@@ -68,7 +70,7 @@ def rates(folder: RunFolder, run: psutil.Process, seconds: float) -> dict[str, f
     }
 
 
-def window_milliseconds(folder: Path, pictures: int = 200) -> float:
+def window_milliseconds(folder: Path) -> float:
     """Return the processor milliseconds that a worker spends on a picture, including writing its file."""
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     flows = gymnasium.make_vec(
@@ -80,9 +82,9 @@ def window_milliseconds(folder: Path, pictures: int = 200) -> float:
     (folder / "watch").touch()
     window.show(flows)
     began = time.process_time()
-    for _ in range(pictures):
+    for _ in range(PICTURES):
         window.show(flows)
-    return 1000 * (time.process_time() - began) / pictures
+    return 1000 * (time.process_time() - began) / PICTURES
 
 
 def measure(
