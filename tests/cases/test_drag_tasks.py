@@ -1,13 +1,11 @@
 """Drag reduction tasks: Gymnasium API, initial states, power, baselines and evaluation reports."""
 
-import warnings
 from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from env_checks import check_api, check_batch
 
 from cases import channel
 from cases.bank import SEEDS, Development, seed_of
@@ -41,34 +39,13 @@ def _short_development():
 
 @pytest.mark.parametrize("env_id", IDS + JETS)
 def test_follows_the_gymnasium_api(env_id):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(gymnasium.make(env_id, **SMALLEST.get(env_id, TINY)).unwrapped)
+    check_api(gymnasium.make(env_id, **SMALLEST.get(env_id, TINY)).unwrapped)
 
 
 @pytest.mark.parametrize("env_id", IDS + JETS)
 def test_batch_equals_single_environments_bit_for_bit(env_id):
     options = SMALLEST.get(env_id, TINY) | {"episode_actions": 3}
-    batch = gymnasium.make_vec(
-        env_id, num_envs=2, autoreset_mode=AutoresetMode.SAME_STEP, **options
-    )
-    singles = [gymnasium.make(env_id, **options).unwrapped for _ in range(2)]
-    seen, _ = batch.reset(seed=[4, 2**31])
-    for n, seed in enumerate((4, 2**31)):
-        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
-    for _ in range(5):
-        actions = np.random.default_rng(3).uniform(-1, 1, batch.action_space.shape)
-        seen, rewards, _, truncated, infos = batch.step(actions.astype(np.float32))
-        for n, env in enumerate(singles):
-            observation, reward, _, over, info = env.step(actions[n].astype(np.float32))
-            assert (rewards[n], truncated[n]) == (reward, over)
-            given = infos["final_info"] if over else infos
-            for name, value in info["measures"].items():
-                assert given["measures"][name][n] == value
-            if over:
-                np.testing.assert_array_equal(infos["final_obs"][n], observation)
-                observation, _ = env.reset()
-            np.testing.assert_array_equal(seen[n], observation)
+    check_batch(env_id, options, actions=5)
 
 
 @pytest.mark.parametrize("env_id", IDS + JETS)

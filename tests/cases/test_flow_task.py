@@ -10,7 +10,7 @@ from typing import ClassVar
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
+from env_checks import check_api
 from gymnasium.vector import AutoresetMode
 from pydantic import Field
 
@@ -138,10 +138,7 @@ BOTH = [(StirrerEnv, StirrerVectorEnv), (PairEnv, PairVectorEnv)]
 
 @pytest.mark.parametrize("single", [StirrerEnv, PairEnv])
 def test_follows_the_gymnasium_api(single):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=".*spec.*")
-        check_env(single(render_mode="rgb_array"))
+    check_api(single(render_mode="rgb_array"))
 
 
 @pytest.mark.parametrize(("single", "batched"), BOTH)

@@ -1,14 +1,12 @@
 """The open cavity: Gymnasium API, steady flow, sensors, reward, restarts, presets."""
 
-import warnings
 from dataclasses import replace
 from itertools import pairwise
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
-from same_to_the_bit import check_batch, check_saved
+from env_checks import check_api, check_batch, check_saved
 
 from cases.open_cavity import env as cavity
 from cases.options import preset_names
@@ -31,9 +29,7 @@ def make(**options):
 
 
 def test_follows_the_gymnasium_api():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(make())
+    check_api(make())
 
 
 def test_batch_equals_single_environments_bit_for_bit():

@@ -7,8 +7,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from env_checks import check_api, check_batch
 
 from cases.actuators import Heaters
 from cases.bank import SEEDS, Development
@@ -32,9 +31,7 @@ def _short_development():
 
 
 def test_follows_the_gymnasium_api():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(gymnasium.make(ID, **TINY).unwrapped)
+    check_api(gymnasium.make(ID, **TINY).unwrapped)
 
 
 def test_follows_the_pettingzoo_api():
@@ -48,24 +45,7 @@ def test_follows_the_pettingzoo_api():
 
 
 def test_batch_equals_single_environments_bit_for_bit():
-    batch = gymnasium.make_vec(ID, num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP, **TINY)
-    seeds = [4, 2**31, 3 * 2**30]
-    singles = [gymnasium.make(ID, **TINY).unwrapped for _ in seeds]
-    seen, _ = batch.reset(seed=seeds)
-    for n, seed in enumerate(seeds):
-        np.testing.assert_array_equal(seen[n], singles[n].reset(seed=seed)[0])
-    for step in range(5):
-        actions = np.random.default_rng(step).uniform(-1, 1, (3, 10)).astype(np.float32)
-        seen, rewards, _, truncated, infos = batch.step(actions)
-        for n, env in enumerate(singles):
-            observation, reward, _, over, info = env.step(actions[n])
-            assert (rewards[n], truncated[n]) == (reward, over)
-            given = infos["final_info"] if over else infos
-            assert given["measures"]["Nu"][n] == info["measures"]["Nu"]
-            if over:
-                np.testing.assert_array_equal(infos["final_obs"][n], observation)
-                observation, _ = env.reset()
-            np.testing.assert_array_equal(seen[n], observation)
+    check_batch(ID, TINY, actions=5, seeds=(4, 2**31, 3 * 2**30))
 
 
 def test_restored_state_and_pickle_continue_bit_for_bit():
