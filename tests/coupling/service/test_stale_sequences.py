@@ -177,7 +177,7 @@ class PythonHand(Hand):
     """A scripted learner with a worker in Python."""
 
     def write_file(self, endpoint):
-        connection = Connection(endpoint, "hand", "test_worker:test/Counting-v0", {}, self.patience)
+        connection = Connection(endpoint, "hand", "counting:test/Counting-v0", {}, self.patience)
         write_connection(self.folder / "connection.json", connection)
 
     def start(self, *more):
