@@ -123,4 +123,5 @@ def describe_os_error(error: OSError, folder: Path | None = None) -> str:
     if error.errno in FULL:
         where = f"in the run folder {folder}" if folder else "on the disk"
         return f"no space left {where}: {error.strerror}"
-    return f"{error.strerror or error}: {error.filename or folder}"
+    place = error.filename or folder
+    return f"{error.strerror or error}" + (f": {place}" if place else "")

@@ -4,13 +4,14 @@ Each suggestion is a valid command line: tests/coupling/commands/test_next_steps
 """
 
 import importlib.util
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coupling.files import read_json
+from coupling.files import read_json, reporting_damage
 from coupling.settings import EXTERNAL
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "after_training",
     "after_validation",
     "after_watching",
+    "stem_of",
     "trusting",
 ]
 
@@ -77,7 +79,8 @@ class RunState:
         """Read the state of a run; ``draws_itself`` defaults to the value noted at its last start."""
         config = folder.config()
         measured = read_json(folder.evaluation) if folder.evaluation.exists() else {}
-        evaluated = measured.get("after", {}).get("episodes", 0)
+        with reporting_damage(folder.evaluation):
+            evaluated = int(measured.get("after", {}).get("episodes", 0))
         episodes = folder.episodes
         has_episodes = episodes.exists() and len(episodes.read_bytes().splitlines()) > 1
         lacks = config.run.evaluate_episodes > 0 and "after" not in measured
@@ -92,7 +95,12 @@ class RunState:
     @property
     def stem(self) -> str:
         """Base name of files made from the run."""
-        return self.name.name or self.name.resolve().name
+        return stem_of(self.name)
+
+
+def stem_of(path: Path) -> str:
+    """Return the base name of files made from a run, also if its folder is given as ``.`` or ``..``."""
+    return Path(os.path.abspath(path)).name
 
 
 def after_training(run: RunState) -> Hints:

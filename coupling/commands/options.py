@@ -1,5 +1,6 @@
 """Arguments and options shared by several commands, and the expansion of paths on the command line."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -143,9 +144,13 @@ CaseChanges = Annotated[
 
 
 def preset_or_word(preset: str, overrides: list[str] | None) -> tuple[str | None, list[str]]:
-    """Treat the first argument as a change of the defaults if it contains ``=``: `flowsim train env=CartPole-v1`."""
+    """Treat the first argument as a change of the defaults if it contains ``=``: `flowsim train env=CartPole-v1`.
+
+    The name of an existing file may contain ``=``.
+    """
     words = overrides or []
-    return (None, [preset, *words]) if "=" in preset else (preset, words)
+    is_change = "=" in preset and not os.path.isfile(preset)
+    return (None, [preset, *words]) if is_change else (preset, words)
 
 
 def quantities(names: str, ranges: str | None) -> "list[Quantity]":

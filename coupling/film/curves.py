@@ -114,7 +114,8 @@ def curves_of(folders: Sequence[RunFolder]) -> dict[str, list[Curve]]:
 def draw_curves(axes: Axes, curves: Sequence[Curve], column: int, title: str) -> None:
     """Plot one quantity of the curves of a task against environment steps."""
     for label, style, _, episodes in curves:
-        last = min(rows[-1, 0] for rows in episodes)
+        # up to the end of the shortest run, but at least until each has finished an episode
+        last = max(min(rows[-1, 0] for rows in episodes), *(rows[0, 0] for rows in episodes))
         centres = (np.arange(_BINS) + 0.5) * last / _BINS
         values = [_binned(rows[:, 0], rows[:, column], last, centres) for rows in episodes]
         _draw(axes, centres, np.array(values), label, style)

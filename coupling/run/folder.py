@@ -14,7 +14,14 @@ from typing import IO, Any
 
 from cases.sentences import did_you_mean, nearest
 from coupling.errors import ConfigError, RunError
-from coupling.files import Table, make_folders, private_opener, refuse_foreign, write_atomically
+from coupling.files import (
+    Table,
+    make_folders,
+    private_opener,
+    read_json,
+    refuse_foreign,
+    write_atomically,
+)
 from coupling.origin import provenance
 from coupling.settings.config import RunConfig, dump_config, load_config
 from coupling.worker.window import FLOW_FILE, REQUEST_FILE
@@ -242,6 +249,19 @@ class RunFolder:
             torn = not before.endswith(b"\n") and before != b""
             file.write("\n" * torn + json.dumps(start) + "\n")
         return epoch
+
+    def forget_results(self) -> None:
+        """Delete the choice and the evaluation of the trained policy; the evaluation before the training stays.
+
+        Raises
+        ------
+        RunError
+            If the file of the evaluation is damaged.
+        """
+        self.selection.unlink(missing_ok=True)
+        if self.evaluation.exists():
+            kept = {key: one for key, one in read_json(self.evaluation).items() if key == "before"}
+            write_atomically(self.evaluation, json.dumps(kept, indent=1).encode())
 
     def draws_itself(self) -> bool:
         """Return whether the run's environment can be filmed, as noted at its last start; nothing of it is imported."""

@@ -80,7 +80,8 @@ def train(
     """
     refuse_unwritable("run.folder", Path(config.run.folder), is_folder=True)
     check_launcher(config.workers)
-    folder = RunFolder.choose(config, name or folder_name(config.env))
+    name = name or folder_name(config.env)
+    RunFolder.choose(config, name)  # refuses a name that is taken before the task is created
     task = _prepare(config, screen, standby)
     _note_training(config, screen)
     config = fitted(config, task.episode_steps)
@@ -95,8 +96,7 @@ def train(
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    with _as_run_error(folder):
-        folder.create(config, lambda: learner.save(folder.checkpoint))
+    folder = _create_folder(config, name, learner)
     screen.say(f"run folder {folder.path}")
     for note in task.notes:
         screen.say(f"env = {config.env!r}: {note}")
@@ -108,6 +108,28 @@ def train(
         screen.say(f"warning: {warning}")
     _carry_through(folder, config, task, learner, screen, standby)
     return folder
+
+
+def _create_folder(config: RunConfig, name: str, learner: Learner) -> RunFolder:
+    """Create the folder of a new run with its first checkpoint.
+
+    Raises
+    ------
+    ConfigError
+        If the folder named in the configuration exists.
+    RunError
+        If it cannot be written.
+    """
+    while True:
+        folder = RunFolder.choose(config, name)
+        with _as_run_error(folder):
+            try:
+                folder.create(config, lambda: learner.save(folder.checkpoint))  # noqa: B023
+                return folder
+            except FileExistsError:
+                if not folder.path.exists():
+                    raise
+                # another training has just taken this name; choose the next one
 
 
 def _without_an_end(env: str) -> str:
@@ -177,9 +199,10 @@ def resume(
                 "a new run with a smaller agent.learning_rate"
             )
         if _is_finished(learner, config.run.steps) and _has_nothing_to_evaluate(folder, config):
+            longer = 2 * max(config.run.steps, learner.environment_steps)
             raise ConfigError(
                 f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} steps; to "
-                f"train longer, give a larger number, such as run.steps={2 * config.run.steps}"
+                f"train longer, give a larger number, such as run.steps={longer}"
             )
         folder.write_config(config)
     screen.say(
@@ -350,6 +373,7 @@ def _carry_through(
                 folder, config, task, learner, screen, signals, standby,
                 discard_damaged=discard_damaged,
             ).carry_out()  # fmt: skip
+            evaluation = _evaluated(folder)  # without that of a shorter training
         if config.run.select_episodes and not folder.selection.exists():
             choose_policy(folder, config, learner, screen)
         if config.run.evaluate_episodes:

@@ -8,6 +8,7 @@ selected it.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ CANDIDATES = 6
 _LAST_PART = 3
 """The candidates come from the last third of the training."""
 _SEED = 0
+_NUMBER = re.compile(r"[0-9]{12}")
+"""Name of a kept policy; a copy that a person has made of one has another."""
 
 
 class Candidates:
@@ -75,7 +78,8 @@ def planned_steps(steps: int) -> list[int]:
 
 def _kept(folder: Path) -> dict[int, Path]:
     """Return the files of the kept policies, by their environment steps."""
-    return {int(file.stem): file for file in sorted(folder.glob("*.npz"))}
+    files = [file for file in sorted(folder.glob("*.npz")) if _NUMBER.fullmatch(file.stem)]
+    return {int(file.stem): file for file in files}
 
 
 def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen: "Screen") -> None:

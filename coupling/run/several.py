@@ -1,6 +1,7 @@
 """One training with each of several seeds, one after the other; completed ones are skipped."""
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -129,10 +130,18 @@ def _refuse_other_settings(folder: RunFolder, config: RunConfig) -> None:
         for word in key:
             before = before.get(word) if isinstance(before, dict) else None
         if before != value:
+            name, line = ".".join(key), _resume_line(folder, key, value, before)
             raise ConfigError(
-                f"run {folder.path} was begun with {'.'.join(key)} = {before}, not {value}; choose another run.name, "
-                f"or continue it with `{folder.resume_line}`"
+                f"run {folder.path} was begun with {name} = {before}, not {value}; choose another run.name"
+                + (f", or continue it with `{line}`" if line else "")
             )
+
+
+def _resume_line(folder: RunFolder, key: tuple[str, ...], value: Any, before: Any) -> str:
+    """Return the command that continues a run whose setting differs; empty if it is finished and stays so."""
+    if key == ("run", "steps") and value > before:
+        return shlex.join(["flowsim", "resume", str(folder.path), f"run.steps={value}"])
+    return "" if is_complete(folder) else folder.resume_line
 
 
 def _leaves(

@@ -237,7 +237,7 @@ class Training:
                 f"continuing at {steps} environment steps, {came_back} of them from the experience log"
             )
         self._checkpoint()
-        self._folder.selection.unlink(missing_ok=True)  # it belongs to a shorter training
+        self._folder.forget_results()  # they belong to a shorter training
         self._candidates.begin(self._learner.environment_steps)
         if self._are_gone or not self._server.exchange.fits():
             outboxes = {path.with_suffix("") for path in self._folder.workers.glob("outbox-*.?")}

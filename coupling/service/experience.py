@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import struct
 import time
 import zlib
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 _HEAD = struct.Struct("<II")  # length and CRC-32 of the map
+_NUMBER = re.compile(r"[0-9]{8}")
+"""Name of a segment; a copy that a person has made of one has another."""
 _TRY_EVERY = 1.0  # seconds
 
 WhenFull = Callable[[OSError, float], None]
@@ -133,7 +136,7 @@ class ExperienceLog:
     Parameters
     ----------
     folder
-        Folder of the segments; created if it does not exist.
+        Folder of the segments, inside that of the run; created if it does not exist.
     fsync
         Whether :meth:`flush` waits until the disk has the records, so that a power failure loses none; otherwise they
         survive the end of any process, but not a crash of the machine.
@@ -153,7 +156,9 @@ class ExperienceLog:
 
     def segments(self) -> list[int]:
         """Return the numbers of the existing segments, in order."""
-        return sorted(int(path.stem) for path in self._folder.glob("*.log"))
+        return sorted(
+            int(path.stem) for path in self._folder.glob("*.log") if _NUMBER.fullmatch(path.stem)
+        )
 
     def begin(self, number: int) -> None:
         """Begin a new segment for later records."""
@@ -249,9 +254,11 @@ class ExperienceLog:
             where = f"{self._path(segment)} is {what}"
             lost = f"{len(behind)} whole records behind that, with {_steps_in(behind)} environment steps"
             if not discard_damaged:
+                run = str(self._folder.parent)
+                resume = shlex.join(["flowsim", "resume", run, "--discard-damaged"])
                 raise RunError(
                     f"the experience log {where}; {lost}, would be lost. Nothing was changed: restore the log from a "
-                    "copy, or continue without them with `flowsim resume RUN --discard-damaged`"
+                    f"copy, or continue without them with `{resume}`"
                 )
             say(f"the experience log {where}; {lost}, are left out, and kept as *.damaged")
             for other in there:

@@ -3,6 +3,7 @@
 Every mistake is reported as a :class:`~coupling.errors.ConfigError` that names the key, the value and what is allowed.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -132,11 +133,14 @@ class WorkerSettings(BaseModel):
         "training; by default with a single process",
     )
     step_timeout: float = Field(
-        default=300.0, gt=0, description="time limit of an environment step in seconds"
+        default=300.0, gt=0, le=1e9, description="time limit of an environment step in seconds"
     )
     heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between heartbeats")
     dead_after: float = Field(
-        default=5.0, gt=0, description="seconds of silence after which a worker counts as dead"
+        default=5.0,
+        gt=0,
+        le=1e9,
+        description="seconds of silence after which a worker counts as dead",
     )
     patience: float = Field(
         default=600.0, gt=0, le=1e9, description="seconds a worker tries to reach its learner"
@@ -154,6 +158,7 @@ class WorkerSettings(BaseModel):
     wait: float = Field(
         default=86400.0,
         gt=0,
+        le=1e9,
         description="seconds that a run waits while no worker is connected",
     )
 
@@ -221,7 +226,9 @@ class RunSettings(BaseModel):
         default=None, description="name of the run folder inside run.folder; chosen when left out"
     )
     folder: str = Field(default="runs", min_length=1, description="where run folders are kept")
-    checkpoint_every: float = Field(default=60.0, gt=0, description="seconds between checkpoints")
+    checkpoint_every: float = Field(
+        default=60.0, gt=0, le=1e9, description="seconds between checkpoints"
+    )
     durability: Literal["process", "fsync"] = Field(
         default="process",
         description="what the experience survives: the end of any process, or also a crash of the machine (fsync)",
@@ -304,6 +311,13 @@ class RunConfig(BaseModel):
                 f"run.select_episodes must be 0: {EXTERNAL} has no environments in Python to choose a policy in"
             )
         return self
+
+    @pydantic.field_validator("env_options", "training_options", mode="before")
+    @classmethod
+    def _is_plain_data(cls, options: Any, info: pydantic.ValidationInfo) -> Any:
+        if isinstance(options, dict):
+            _refuse_not_json(str(info.field_name), options)
+        return options
 
     @pydantic.field_validator("env", mode="before")
     @classmethod
@@ -479,6 +493,31 @@ def _validate(content: dict[str, Any], source: str) -> RunConfig:
         if "did you mean" not in sentence:
             sentence = _of_the_task(content) or sentence
         raise ConfigError(f"{source}: {sentence}") from error
+
+
+def _refuse_not_json(key: str, value: Any) -> None:
+    """Raise for an option that JSON cannot represent, since files and messages store options as JSON.
+
+    Raises
+    ------
+    ValueError
+        For numbers that are not finite, keys that are not text, and other types; the message names the key.
+    """
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if not isinstance(name, str):
+                raise ValueError(
+                    f"{key}.{name} has a key that is not text: write '{name}' in quotes"
+                )
+            _refuse_not_json(f"{key}.{name}", part)
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            _refuse_not_json(f"{key}.{number}", part)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{key} = {value}: must be a finite number")
+    elif not isinstance(value, str | int | float | None):
+        allowed = "a number, text, true, false, null, a list or a mapping"
+        raise ValueError(f"{key} = {value!r}: must be {allowed}")
 
 
 def _of_the_task(content: dict[str, Any]) -> str:

@@ -1,14 +1,16 @@
 """The output folder of a simulation: forces, fields, restarts and videos, within a maximum size."""
 
+import contextlib
 import fcntl
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from coupling.errors import ConfigError
+from coupling.errors import ConfigError, RunError
+from coupling.files import reporting_damage
 from coupling.simulation.measures import MeasuredFiles
 from flowsim import Simulation
 from flowsim.io import (
@@ -24,6 +26,7 @@ from flowsim.render.quantities import TEMPERATURE, Quantity
 __all__ = ["ForceTable", "SimulationFiles", "parse_size"]
 
 _RESTART_EVERY = 30.0  # seconds
+_LARGEST = 1e30  # of a size, in its unit
 _ROOM = 32_768  # upper bound of a file's overhead, bytes
 
 
@@ -36,7 +39,7 @@ def parse_size(text: str) -> int:
         If the text is not a size.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]i?B|)", text.strip())
-    if match is None or float(match[1]) == 0:
+    if match is None or not 0 < float(match[1]) < _LARGEST:
         raise ConfigError(
             f"--max-size {text}: a size is a number of MB, or one with kB, MB, GB, TB, KiB, MiB, ..."
         )
@@ -90,9 +93,9 @@ class SimulationFiles:
             stride=int(notes.get("row_stride", 1)),
         )
         self._written_strides = self._strides()
-        self.fields = FieldSeries(
-            output / "fields.vtkhdf", simulation.grid, simulation.dtype, until, shown
-        )
+        fields = output / "fields.vtkhdf"
+        with _reporting_unreadable(fields):
+            self.fields = FieldSeries(fields, simulation.grid, simulation.dtype, until, shown)
         while len(self.fields.times) > 1 and self.fields.size() > self._fields_limit:
             self._thin_fields(simulation)
 
@@ -216,9 +219,10 @@ class ForceTable:
                     f"{self._path} has other columns than this run writes: write into another folder"
                 )
             # times are written with nine digits, whose precision is much finer than a step
-            kept = "".join(
-                row for row in rows if float(row.split(",")[0]) <= self._until * (1 + 1e-8)
-            )
+            with reporting_damage(self._path):
+                kept = "".join(
+                    row for row in rows if float(row.split(",")[0]) <= self._until * (1 + 1e-8)
+                )
         write_whole(self._path, (header + kept).encode())
         self._file = self._path.open("a")
         self._size = len(header + kept)
@@ -260,6 +264,24 @@ class ForceTable:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+@contextlib.contextmanager
+def _reporting_unreadable(path: Path) -> Iterator[None]:
+    """Report an HDF5 file that cannot be continued as damaged.
+
+    Raises
+    ------
+    RunError
+        If its content cannot be interpreted; errors of the operating system stay as they are.
+    """
+    try:
+        with reporting_damage(path):
+            yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise RunError(f"{path} is damaged: {error}") from error
 
 
 def _lock(output: Path) -> IO[str]:

@@ -61,8 +61,12 @@ def endpoint_to_bind(transport: str, bind: str) -> str:
                 "network address (`hostname -I` lists them)"
             )
         socket.create_server((address, int(port or 0))).close()
-    except OSError as error:
+    except (
+        OSError,
+        UnicodeError,
+    ) as error:  # a name with an empty or too long part cannot be encoded
+        why = error.strerror if isinstance(error, OSError) else "it is not a valid name"
         raise ConfigError(
-            f"workers.bind = {bind!r} is not an address that this machine can listen on: {error.strerror}"
+            f"workers.bind = {bind!r} is not an address that this machine can listen on: {why}"
         ) from error
     return f"tcp://{address}:{port or '*'}"

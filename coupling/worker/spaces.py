@@ -29,6 +29,8 @@ F64 = npt.NDArray[np.float64]
 _TOLD_APART = 2**24
 """Number of integers that single precision, in which actions are sent, can distinguish."""
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class NotOfSpaceError(ValueError):
     """An observation that is not in its space; the text is the end of a sentence, such as ``not of its ...``."""
@@ -140,6 +142,11 @@ def flat_actions(space: gym.Space) -> tuple[spaces.Box, Callable[[Any], Any]] | 
         raise ConfigError(
             f"its action space {space} has no finite bounds; wrap it to set some: "
             f"gymnasium.wrappers.TransformAction(env, lambda action: action, Box(-1.0, 1.0, {leaves[0].shape}))"
+        )
+    if (np.maximum(np.maximum(np.abs(low), np.abs(high)), high - low) > _LARGEST).any():
+        raise ConfigError(
+            f"its action space {_short(space)} has bounds that single precision, in which actions are sent, cannot "
+            "represent; rescale the actions: gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)"
         )
     if (whole & (high - low >= _TOLD_APART)).any():
         raise ConfigError(

@@ -82,7 +82,7 @@ def render(
         from coupling.film.agent_film import render as film
         from coupling.run.agents import find_agent
 
-    output = Path(f"{path.name}.mp4") if output is None else output
+    output = Path(f"{next_steps.stem_of(path)}.mp4") if output is None else output
     files = [output, output.with_suffix(".gif")] if gif and output.suffix == ".mp4" else [output]
     look = shown(fields, limits)
     if follow:

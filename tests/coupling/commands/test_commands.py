@@ -16,6 +16,8 @@ from vtkmodules.vtkIOHDF import vtkHDFReader
 
 from coupling.bench.service import bench_coupling
 from coupling.commands import cli
+from coupling.commands.options import preset_or_word
+from coupling.errors import ConfigError
 from coupling.run.folder import RunFolder
 from coupling.run.log import write_status
 from coupling.settings.config import load_config
@@ -223,6 +225,34 @@ def test_simulate_stays_below_max_size(tmp_path, monkeypatch, capsys):
 )
 def test_sizes_have_units(text, size):
     assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["0", "five", "9" * 400])
+def test_invalid_sizes_are_refused(text):
+    with pytest.raises(ConfigError, match="a size is a number of MB"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize("name", ["forces.csv", "fields.vtkhdf"])
+def test_simulate_reports_damaged_files_of_a_restart(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "disk.yaml").write_text(DISK)
+    words = ["simulate", "disk.yaml", "--snapshots", "2", "--frames", "2", "-o", "out"]
+    assert command([*words, "--time", "0.5"], monkeypatch, capsys)[0] == 0
+    file = tmp_path / "out" / name
+    header, *rest = file.read_bytes().split(b"\n")
+    file.write_bytes(b"\n".join([header, b"edited", *rest]) if name == "forces.csv" else b"edited")
+    again = [*words, "--time", "1", "--restart-from", "out/restart.h5"]
+    code, _, err = command(again, monkeypatch, capsys)
+    assert code == 1, err
+    assert err.splitlines()[-1].startswith(f"flowsim: out/{name} is damaged: ")
+
+
+def test_name_of_a_preset_file_may_contain_an_equals_sign(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert preset_or_word("gamma=0.9.yaml", ["run.seed=1"])[0] is None
+    (tmp_path / "gamma=0.9.yaml").write_text("env: Pendulum-v1")
+    assert preset_or_word("gamma=0.9.yaml", ["run.seed=1"]) == ("gamma=0.9.yaml", ["run.seed=1"])
 
 
 @pytest.mark.parametrize(

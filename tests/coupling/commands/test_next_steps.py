@@ -13,7 +13,7 @@ import pytest
 from shell import GUARD, wait_until
 
 from coupling.commands import next_steps
-from coupling.commands.next_steps import RunState
+from coupling.commands.next_steps import RunState, stem_of
 from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_foreign
 from coupling.launch.manual import ManualLauncher
@@ -299,6 +299,23 @@ def test_names_are_quoted_for_the_shell(tmp_path, monkeypatch):
     here = replace(RUN, name=Path("."))
     ((line, _),) = next_steps.after_evaluation(here)
     assert line == f"flowsim plot . -o {tmp_path.name}.png"
+
+
+def test_files_made_from_a_run_are_named_after_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "a" / "workers").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "workers")
+    assert [stem_of(Path(path)) for path in (".", "..", "../../a", "wake")] == [
+        "workers", "a", "a", "wake",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", ['{"after": 3}', '{"after": {"episodes": "many"}}'])
+def test_damaged_evaluation_is_reported(tmp_path, content):
+    folder = RunFolder(tmp_path)
+    folder.write_config(load_config(None, ["env=Pendulum-v1"]))
+    folder.evaluation.write_text(content)
+    with pytest.raises(RunError, match=r"evaluation\.json is damaged: "):
+        RunState.of(tmp_path, folder)
 
 
 def test_commands_in_messages_are_quoted(tmp_path):

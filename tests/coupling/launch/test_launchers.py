@@ -141,6 +141,8 @@ def test_addresses():
         ("[fe80::1]:5555", "is an IPv6 address, which is not supported"),
         ("198.51.100.7", "not an address that this machine can listen on"),
         ("no-such-host.invalid", "not an address that this machine can listen on"),
+        ("a..b", "listen on: it is not a valid name"),
+        ("a" * 64, "listen on: it is not a valid name"),
     ]:
         with pytest.raises(ConfigError, match=sentence):
             endpoint_to_bind("tcp", bind)

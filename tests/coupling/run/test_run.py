@@ -14,9 +14,12 @@ from audit import audit_memory
 from shell import GUARD, ORACLE, ROOT, complaint, wait_until, workers_of
 
 from coupling.commands import cli
+from coupling.errors import ConfigError
 from coupling.film.curves import plot_runs
+from coupling.run import run
 from coupling.run.folder import RunFolder
 from coupling.run.log import read_status
+from coupling.run.run import is_complete
 from coupling.settings.config import load_config
 from coupling.worker.environments import describe_task
 from rl_agent.learner import Learner
@@ -297,6 +300,64 @@ def test_run_with_outstanding_gradient_steps_is_not_finished(shell, monkeypatch,
     code, stderr = main_in_process(shell, words, monkeypatch, capsys)
     assert code == 2
     assert "is finished: it has done 40 of 40 steps" in stderr
+
+
+def test_interrupted_evaluation_of_a_longer_training_is_done_when_resumed(
+    shell, monkeypatch, capsys
+):
+    small = {"processes": 1, "agents": 2}
+    preset = shell.preset(
+        env="flowsim/LinearQuadratic-v0",
+        workers=small,
+        run={"steps": 200, "evaluate_episodes": 2},
+    )
+    code, stderr = main_in_process(shell, ["train", preset], monkeypatch, capsys)
+    assert code == 0, stderr
+    folder = RunFolder(shell.run_folder)
+    assert is_complete(folder)
+    before = json.loads(folder.evaluation.read_text())["before"]
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "evaluate_with_baselines", interrupt)
+        longer = ["resume", "runs/run", "run.steps=300"]
+        code, stderr = main_in_process(shell, longer, monkeypatch, capsys)
+    assert code == 130, stderr
+    assert stderr.endswith("continue with `flowsim resume runs/run`")
+    # the policy of 200 steps is gone, and so is its evaluation
+    assert json.loads(folder.evaluation.read_text()) == {"before": before}
+    assert not is_complete(folder)
+    code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
+    assert code == 0, stderr
+    assert set(json.loads(folder.evaluation.read_text())) == {"before", "drawing", "after"}
+    assert is_complete(folder)
+    # fewer steps than are done cannot be suggested
+    code, stderr = main_in_process(
+        shell, ["resume", "runs/run", "run.steps=100"], monkeypatch, capsys
+    )
+    assert (code, "such as run.steps=600" in stderr) == (2, True)
+
+
+def test_run_whose_automatic_name_was_taken_meanwhile_takes_the_next_one(shell):
+    config = load_config(None, ["env=Pendulum-v1", f"run.folder={shell.folder}"])
+    box = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    learner = Learner(config.agent, box, box, agents=24, seed=0)
+    create, others = RunFolder.create, [1, 2]
+
+    def create_too_late(folder, *arguments):
+        if others:
+            (shell.folder / f"task-{others.pop(0)}").mkdir()
+        create(folder, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunFolder, "create", create_too_late)
+        assert run._create_folder(config, "task", learner).path.name == "task-3"
+        named = config.model_copy(update={"run": config.run.model_copy(update={"name": "task-4"})})
+        others.append(4)
+        with pytest.raises(ConfigError, match="task-4 exists already"):
+            run._create_folder(named, "task", learner)
 
 
 def test_worker_without_a_learner_ends_after_patience(shell):

@@ -10,6 +10,7 @@ from shell import wait_until
 
 from coupling.errors import ConfigError
 from coupling.files import Table
+from coupling.film.curves import plot_runs
 from coupling.run import several
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder
@@ -183,6 +184,32 @@ def test_run_begun_with_other_settings_is_not_resumed(tmp_path, monkeypatch):
     assert len(trainings.done) == 1  # nothing was trained meanwhile
     with pytest.raises(ConfigError, match=r"run.seed and --seeds both"):
         trainings.train([0, 1], "run.seed=3")
+
+
+def test_message_on_other_settings_suggests_only_what_continues_the_run(tmp_path, monkeypatch):
+    trainings = Trainings(tmp_path / "runs", monkeypatch)
+    trainings.train([1], "run.name=x")
+    path = tmp_path / "runs" / "x-seed1"
+
+    def advice(word):
+        with pytest.raises(ConfigError, match=r"x-seed1 was begun with") as caught:
+            trainings.train([1], "run.name=x", word)
+        return str(caught.value).partition("another run.name")[2]
+
+    assert advice("run.steps=600") == f", or continue it with `flowsim resume {path} run.steps=600`"
+    assert advice("run.steps=300") == ""
+    assert advice("agent.gamma=0.8") == ""
+    trainings.complete.clear()
+    assert advice("agent.gamma=0.8") == f", or continue it with `flowsim resume {path}`"
+
+
+def test_seeds_whose_episodes_do_not_overlap_are_drawn(tmp_path):
+    early = folder_of(tmp_path / "a-seed0", "run.seed=0", returns=[1.0])
+    late = folder_of(tmp_path / "a-seed1", "run.seed=1", returns=[2.0, 3.0])
+    rows = late.episodes.read_text().splitlines()
+    late.episodes.write_text("\n".join([rows[0], *(f"10{row}" for row in rows[1:])]) + "\n")
+    plot_runs([early, late], tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
 @pytest.mark.slow

@@ -207,6 +207,21 @@ def test_missing_segment_is_reported(tmp_path):
     assert log.segments() == [3, 4]
 
 
+def test_copy_of_a_segment_is_not_read(tmp_path):
+    log, file = filled(tmp_path)
+    (tmp_path / "00000003 copy.log").write_bytes(file.read_bytes())
+    assert log.segments() == [0]
+    assert read(tmp_path) == RECORDS
+
+
+def test_suggested_command_names_the_run(tmp_path):
+    (tmp_path / "my run").mkdir()
+    _, file = filled(tmp_path / "my run" / "experience")
+    file.write_bytes(bytes(1) + file.read_bytes()[1:])
+    with pytest.raises(RunError, match=r"flowsim resume '.*/my run' --discard-damaged`"):
+        read(tmp_path / "my run" / "experience")
+
+
 def test_segments_before_a_checkpoint_are_deleted(tmp_path):
     for segment in range(4):
         log, _ = filled(tmp_path, segment=segment)

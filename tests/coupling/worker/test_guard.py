@@ -379,6 +379,14 @@ def test_environment_with_nested_spaces_is_described_and_stepped(env):
             r"more whole numbers than single precision can represent; .*TransformAction",
         ),
         (
+            {"action_space": spaces.Box(-3e38, 3e38, (2,))},
+            r"bounds that single precision, .*, cannot represent; rescale .*RescaleAction",
+        ),
+        (
+            {"action_space": spaces.Box(-1e300, 1e300, (2,), np.float64)},
+            r"bounds that single precision, .*, cannot represent; rescale .*RescaleAction",
+        ),
+        (
             {"observation_space": spaces.Dict(x=spaces.Sequence(spaces.Discrete(2)))},
             r"no fixed size; wrap it: gymnasium.wrappers.TransformObservation",
         ),
