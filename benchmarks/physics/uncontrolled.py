@@ -122,7 +122,8 @@ def table(found: dict[str, dict[str, Any]]) -> str:
         lift = f"{row['mean_C_L']:.3f}".replace("-0.000", "0.000")
         lines.append(
             f"| `{name}` | {row['cells_per_diameter']:.3g} | {box} | {100 * row['blockage']:.1f} % | "
-            f"{row['C_D']:.3f} | {row['max_C_D']:.3f} | {lift} +- {row['rms_C_L']:.3f} | {row['max_C_L']:.3f} | {row['St']:.4f} |"
+            f"{row['C_D']:.3f} | {row['max_C_D']:.3f} | {lift} +- {row['rms_C_L']:.3f} | {row['max_C_L']:.3f} | "
+            f"{row['St']:.4f} |"
         )
     return "\n".join(lines)
 
