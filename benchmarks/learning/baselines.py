@@ -53,10 +53,10 @@ def rows_of(found: dict[str, Any], trained: dict[str, list[Row]]) -> dict[str, d
 
 
 def of_seeds(seeds: list[Row]) -> dict[str, Any]:
-    """Return interquartile means over the seeds and the 95 % bootstrap interval of the return.
+    """Return interquartile means over the seeds and their 95 % bootstrap intervals.
 
-    With one seed, the interval is that over its episodes. The rms of a fluctuation is the root of the mean square over
-    the seeds.
+    With one seed, the intervals are those over its episodes. The rms of a fluctuation is the root of the mean square
+    over the seeds.
     """
     found = [row["evaluation"]["after"] for row in seeds]
     returns = np.array([one["mean_return"] for one in found])
@@ -66,6 +66,7 @@ def of_seeds(seeds: list[Row]) -> dict[str, Any]:
         means, rms = (np.array([one[key] for one in measured]) for key in ("mean", "rms"))
         measures[name] = {
             "mean": float(interquartile_mean(means)),
+            "ci95": interval([means]) if len(means) > 1 else measured[0]["ci95"],
             "rms": float(np.sqrt((rms**2).mean())),
         }
     ends = interval([returns]) if len(returns) > 1 else found[0]["ci95"]

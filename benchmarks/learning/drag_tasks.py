@@ -228,14 +228,14 @@ def table(kept: dict[str, Any], trained: list[Row], steady: dict[str, Any] | Non
             for name in ("C_D", "C_L", "actuation power", "net power")
         ]
         change = against_zero(rested["net power"], kept)
-        lines.append(f"| steady flow | | {' | '.join(each)} | {change} |")
+        lines.append(f"| steady flow | | {' | '.join(each)} | {change} % |")
     return "\n".join(lines)
 
 
 def against_zero(net: float, kept: dict[str, Any]) -> str:
-    """Return the relative change of a net power from that without control."""
+    """Return the relative change of a net power from that without control, in per cent."""
     zero = kept["found"]["zero"]["measures"]["net power"]["mean"]
-    return f"{100.0 * (net / zero - 1.0):+.1f} %"
+    return f"{100.0 * (net / zero - 1.0):+.1f}"
 
 
 def table_of_learners(task: str, kept: dict[str, Any]) -> str:
@@ -258,7 +258,9 @@ def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
         measures = result["measures"]
         low, high = result["ci95"]
         each = [f"{found['mean']:.3f} +- {found['rms']:.3f}" for found in measures.values()]
-        change = against_zero(measures["net power"]["mean"], kept)
+        net = measures["net power"]
+        least, most = (against_zero(end, kept) for end in net["ci95"])
+        change = f"{against_zero(net['mean'], kept)} % [{least}, {most}]"
         lines.append(
             f"| {name} | {result['mean_return']:.2f} [{low:.2f}, {high:.2f}] | "
             f"{' | '.join(each)} | {change} |"

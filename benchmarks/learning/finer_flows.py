@@ -127,6 +127,29 @@ def table(kept: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def table_of_loads(kept: dict[str, dict[str, Any]]) -> str:
+    """Return a Markdown table of drag, lift and actuation power of every controller whose task measures them."""
+    lines = [
+        "| agent | cells per length | controller | C_D | C_L | actuation power |",
+        "| --- | --: | --- | --: | --: | --: |",
+    ]
+    for name, by_cells in kept.items():
+        for cells, played in by_cells.items():
+            for who, result in played.items():
+                found = result.get("measures", {}) if isinstance(result, dict) else {}
+                shown = [found[key] for key in ("C_D", "C_L", "actuation power") if key in found]
+                if len(shown) < 3:
+                    continue
+                each = (
+                    f"{one['mean']:.3f} +- {one['rms']:.3f}".replace("-0.000 ", "0.000 ")
+                    for one in shown
+                )
+                lines.append(
+                    f"| `{name}` | {cells} per {PLAN[name].length} | {who} | {' | '.join(each)} |"
+                )
+    return "\n".join(lines)
+
+
 def picture(kept: dict[str, dict[str, Any]]) -> Figure:
     """Plot the saving against the resolution, one panel per agent."""
     columns = min(len(kept), 4)
@@ -162,6 +185,7 @@ def main() -> None:
         return
     kept = read_kept()
     fill_in(PAGE, "learning/finer_flows", "results", table(kept))
+    fill_in(PAGE, "learning/finer_flows", "loads", table_of_loads(kept))
     save_plot(picture(kept), PAGE.parent / "images" / "finer_flows.png")
 
 
