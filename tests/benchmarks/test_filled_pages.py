@@ -114,18 +114,20 @@ def test_samplers():
 @pytest.mark.parametrize(
     "script",
     [
-        "backward_step",
-        "drag_tasks",
-        "finer_flows",
-        "open_cavity",
-        "pitching_foil",
-        "rayleigh_benard",
-        "square_drag",
+        "learning.backward_step",
+        "learning.drag_tasks",
+        "learning.finer_flows",
+        "learning.open_cavity",
+        "learning.pitching_foil",
+        "learning.rayleigh_benard",
+        "learning.square_drag",
+        "physics.uncontrolled",
+        "suite",
     ],
 )
 def test_pages_of_tasks_are_what_their_script_writes(script, monkeypatch):
     """All but the pictures, for which flows would have to be simulated."""
-    module, written = importlib.import_module(f"benchmarks.learning.{script}"), []
+    module, written = importlib.import_module(f"benchmarks.{script}"), []
 
     def compare(page, content):
         assert content.decode() == page.read_text()
