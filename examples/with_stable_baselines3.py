@@ -1,7 +1,7 @@
-"""SAC or PPO of Stable-Baselines3 on a flow task; needs `pip install 'flowsim-rl[sb3]'`.
+"""SAC or PPO of Stable-Baselines3 on a flow task, evaluated on its held-out episodes beside baselines (extra `sb3`).
 
 python examples/with_stable_baselines3.py sac --steps 5000
-python examples/with_stable_baselines3.py sac --steps 24000 --task CylinderJets --preset quick
+python examples/with_stable_baselines3.py sac --steps 24000 --task CylinderJets --preset quick --episodes 10
 """
 
 import argparse
@@ -10,38 +10,48 @@ import gymnasium
 import numpy as np
 import stable_baselines3
 
+from coupling.evaluation.evaluate import evaluate_with_baselines
+
 SETTINGS = {
     "sac": (stable_baselines3.SAC, {"learning_starts": 100}),
     "ppo": (stable_baselines3.PPO, {"n_steps": 128}),
 }
 
 
+class MeanAction:
+    """The mean action of a model, as a controller of several flows at once."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def reset(self, n: int) -> None:
+        """Begin n episodes."""
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Return an action for each observation."""
+        return self.model.predict(observations, deterministic=True)[0]
+
+
 def main() -> None:
-    """Train, play five held-out episodes, save."""
+    """Train, save, and evaluate on the held-out episodes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("algorithm", choices=SETTINGS)
     parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--episodes", type=int, default=5)
     parser.add_argument("--task", default="DCylinderWake")
     parser.add_argument("--preset", default="sketch")
     args = parser.parse_args()
-    env = gymnasium.make(f"cases:flowsim/{args.task}-v0", preset=args.preset)
+    task, options = f"cases:flowsim/{args.task}-v0", {"preset": args.preset}
     learner, settings = SETTINGS[args.algorithm]
+    env = gymnasium.make(task, **options)
     model = learner("MlpPolicy", env, gamma=0.97, seed=0, device="cpu", **settings)
     model.learn(total_timesteps=args.steps)
-    returns, measured = [], []
-    for seed in range(2**31, 2**31 + 5):  # seeds of the held-out initial states
-        observation, _ = env.reset(seed=seed)
-        total, over = 0.0, False
-        while not over:
-            action, _ = model.predict(observation, deterministic=True)
-            observation, reward, terminated, truncated, info = env.step(action)
-            total, over = total + float(reward), terminated or truncated
-        returns.append(total)
-        measured.append(info.get("measures", {}))  # drag, net power and so on; the wake has none
-    print(f"mean return {np.mean(returns):.1f}")
-    for name in measured[0]:
-        print(f"{name} at the end {np.mean([values[name] for values in measured]):.3f}")
     model.save(f"{args.task}-{args.algorithm}")
+    found = evaluate_with_baselines(task, options, MeanAction(model), episodes=args.episodes)
+    for name, result in {"trained": found, **found["baselines"]}.items():
+        values = result.get("measures", {}).items()  # drag, net power and so on; the wake has none
+        measures = (f", {key} {value['mean']:.3f} +- {value['rms']:.3f}" for key, value in values)
+        print(f"{name}: return {result['mean_return']:.1f}", *measures, sep="")
 
 
 if __name__ == "__main__":
