@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -63,6 +63,20 @@ class RandomController:
         """Return random actions."""
         shape = len(observations), *self._shape
         return self._generator.uniform(-1.0, 1.0, shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class FunctionController:
+    """A function that returns the actions (n, action size) for observations (n, observation size), without a state."""
+
+    function: Callable[[npt.NDArray[np.floating]], Actions]
+
+    def reset(self, n: int) -> None:
+        """Do nothing: there is no state."""
+
+    def __call__(self, observations: npt.NDArray[np.floating]) -> Actions:
+        """Return the actions."""
+        return self.function(observations)
 
 
 @dataclass(frozen=True)

@@ -7,27 +7,21 @@ The film needs the extra `video`.
 """
 
 import argparse
+import functools
 
 import gymnasium
 import numpy as np
 from gymnasium.wrappers import RecordVideo
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
+from cases.baselines import FunctionController
 from coupling.evaluation.evaluate import evaluate_with_baselines
+from coupling.run.tables import print_results
 
 
-class Linear:
-    """Linear feedback of the observations, with other gains in each flow or the same in all."""
-
-    def __init__(self, gains: np.ndarray) -> None:
-        self.gains = gains
-
-    def reset(self, n: int) -> None:
-        """Begin n episodes."""
-
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return an action for each observation."""
-        return np.tanh(np.einsum("...ao,...o->...a", self.gains, observations)).astype(np.float32)
+def feedback(gains: np.ndarray, observations: np.ndarray) -> np.ndarray:
+    """Return linear feedback of the observations, with other gains in each flow or the same in all."""
+    return np.tanh(np.einsum("...ao,...o->...a", gains, observations)).astype(np.float32)
 
 
 def main() -> None:
@@ -44,21 +38,18 @@ def main() -> None:
     )
     envs = RecordEpisodeStatistics(batch)
     sizes = args.flows, envs.single_action_space.shape[0], envs.single_observation_space.shape[0]
-    tried = Linear(0.3 * np.random.default_rng(0).standard_normal(sizes))
+    tried = 0.3 * np.random.default_rng(0).standard_normal(sizes)
     observations, _ = envs.reset(seed=0)
     returns = np.full(args.flows, np.nan)
     while np.isnan(returns).any():
-        observations, _, _, _, info = envs.step(tried(observations))
+        observations, _, _, _, info = envs.step(feedback(tried, observations))
         over = info.get("_episode", np.zeros(args.flows, bool)) & np.isnan(returns)
         returns[over] = info["episode"]["r"][over] if over.any() else np.nan
-    best = Linear(tried.gains[returns.argmax()])
+    best = FunctionController(functools.partial(feedback, tried[returns.argmax()]))
     print(f"the best of {args.flows} random gains: return {returns.max():.1f} in its one episode")
 
     found = evaluate_with_baselines(task, options, best, episodes=args.episodes)
-    for name, result in {"best": found, **found["baselines"]}.items():
-        values = result.get("measures", {}).items()  # drag, net power and so on; the wake has none
-        measures = (f", {key} {value['mean']:.3f} +- {value['rms']:.3f}" for key, value in values)
-        print(f"{name}: return {result['mean_return']:.1f}", *measures, sep="")
+    print_results({"best": found, **found["baselines"]}, found["seed"])
 
     env = RecordVideo(gymnasium.make(task, render_mode="rgb_array", **options), "videos")
     observation, _ = env.reset(seed=0)

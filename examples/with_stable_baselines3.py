@@ -7,29 +7,16 @@ python examples/with_stable_baselines3.py sac --steps 24000 --task CylinderJets 
 import argparse
 
 import gymnasium
-import numpy as np
 import stable_baselines3
 
+from cases.baselines import FunctionController
 from coupling.evaluation.evaluate import evaluate_with_baselines
+from coupling.run.tables import print_results
 
 SETTINGS = {
     "sac": (stable_baselines3.SAC, {"learning_starts": 100}),
     "ppo": (stable_baselines3.PPO, {"n_steps": 128}),
 }
-
-
-class MeanAction:
-    """The mean action of a model, as a controller of several flows at once."""
-
-    def __init__(self, model):
-        self.model = model
-
-    def reset(self, n: int) -> None:
-        """Begin n episodes."""
-
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return an action for each observation."""
-        return self.model.predict(observations, deterministic=True)[0]
 
 
 def main() -> None:
@@ -47,11 +34,9 @@ def main() -> None:
     model = learner("MlpPolicy", env, gamma=0.97, seed=0, device="cpu", **settings)
     model.learn(total_timesteps=args.steps)
     model.save(f"{args.task}-{args.algorithm}")
-    found = evaluate_with_baselines(task, options, MeanAction(model), episodes=args.episodes)
-    for name, result in {"trained": found, **found["baselines"]}.items():
-        values = result.get("measures", {}).items()  # drag, net power and so on; the wake has none
-        measures = (f", {key} {value['mean']:.3f} +- {value['rms']:.3f}" for key, value in values)
-        print(f"{name}: return {result['mean_return']:.1f}", *measures, sep="")
+    trained = FunctionController(lambda seen: model.predict(seen, deterministic=True)[0])
+    found = evaluate_with_baselines(task, options, trained, episodes=args.episodes)
+    print_results({"trained": found, **found["baselines"]}, found["seed"])
 
 
 if __name__ == "__main__":

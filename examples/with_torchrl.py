@@ -17,23 +17,9 @@ from torchrl.modules import MLP, ProbabilisticActor, TanhNormal, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
+from cases.baselines import FunctionController
 from coupling.evaluation.evaluate import evaluate_with_baselines
-
-
-class MeanAction:
-    """The deterministic action of a policy, as a controller of several flows at once."""
-
-    def __init__(self, actor: ProbabilisticActor) -> None:
-        self.actor = actor
-
-    def reset(self, n: int) -> None:
-        """Begin n episodes."""
-
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return an action for each observation."""
-        seen = TensorDict({"observation": torch.as_tensor(observations)}, [len(observations)])
-        with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
-            return self.actor(seen)["action"].numpy()
+from coupling.run.tables import print_results
 
 
 def main() -> None:
@@ -64,11 +50,14 @@ def main() -> None:
             (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
             optimizer.step()
         print(f"{batch.numel()} actions, mean reward {batch['next', 'reward'].mean():.3f}")
-    found = evaluate_with_baselines(task, options, MeanAction(actor), episodes=args.episodes)
-    for name, result in {"trained": found, **found["baselines"]}.items():
-        values = result.get("measures", {}).items()  # drag, net power and so on; the wake has none
-        measures = (f", {key} {value['mean']:.3f} +- {value['rms']:.3f}" for key, value in values)
-        print(f"{name}: return {result['mean_return']:.1f}", *measures, sep="")
+
+    def act(observations: np.ndarray) -> np.ndarray:
+        seen = TensorDict({"observation": torch.as_tensor(observations)}, [len(observations)])
+        with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
+            return actor(seen)["action"].numpy()
+
+    found = evaluate_with_baselines(task, options, FunctionController(act), episodes=args.episodes)
+    print_results({"trained": found, **found["baselines"]}, found["seed"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.studies import RESULTS  # noqa: E402
+from benchmarks.studies import RESULTS, current_origin, write_json  # noqa: E402
 from cases.baselines import (  # noqa: E402
     ConstantController,
     Controller,
@@ -31,8 +30,6 @@ from cases.baselines import (  # noqa: E402
     HarmonicController,
 )
 from coupling.evaluation.pool import EvaluationPool  # noqa: E402
-from coupling.files import write_atomically  # noqa: E402
-from coupling.origin import machine, provenance  # noqa: E402
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose  # noqa: E402
 
 EPISODES = 3
@@ -162,7 +159,7 @@ def search(task: str, file: Path) -> None:
         def value(name: str, kind: Kind, point: Point) -> float:
             named = " ".join((name, *map(str, point)))
             if named not in found:
-                played = pool.play(kind.build(*point), EPISODES, EVALUATION_SEED, _ignore)
+                played = pool.play(kind.build(*point), EPISODES, EVALUATION_SEED)
                 found[named] = played.summary() | {"returns": played.returns.tolist()}
                 net = found[named]["measures"]["net power"]["mean"]
                 reached = f"return {found[named]['mean_return']:.3f}, net power {net:.4f}"
@@ -174,13 +171,7 @@ def search(task: str, file: Path) -> None:
             best[name] = " ".join((name, *map(str, point)))
             print(f"best: {best[name]}", flush=True)
     kept = {"task": env, "purpose": Purpose.SELECTION.name, "best": best, "found": found}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    origin = {"machine": machine(), **provenance()}
-    write_atomically(file, json.dumps(kept | origin, indent=1).encode())
-
-
-def _ignore(over: int, actions: int) -> None:
-    """Report no progress within an evaluation."""
+    write_json(file, kept | current_origin())
 
 
 def main() -> None:

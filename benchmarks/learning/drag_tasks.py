@@ -1,14 +1,13 @@
-"""Drag reduction tasks: search for baseline controllers, evaluate the baselines, train agents, and write the tables.
+"""Drag reduction tasks: evaluate the baselines, train agents, and write the tables.
 
-    python benchmarks/learning/drag_tasks.py search rotating_cylinder      # on validation states; minutes on one core
     python benchmarks/learning/drag_tasks.py evaluate rotating_cylinder    # the shipped baselines, on test states
     python benchmarks/learning/drag_tasks.py steady rotating_cylinder      # the steady flow without shedding; minutes
     python benchmarks/learning/drag_tasks.py train rotating_cylinder --seeds 5
     python benchmarks/learning/drag_tasks.py learners square_jets --seeds 1 # other learners and sensors
     python benchmarks/learning/drag_tasks.py page                          # the tables of the tasks' pages
 
-`cases/baselines.py` ships the candidate of each kind with the highest return. Raw results of `search`, `evaluate` and
-`steady` are in benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet
+The baselines are those of `cases/baselines.py`, found by baseline_search.py. Raw results of `evaluate` and `steady` are
+in benchmarks/results/drag_tasks/, trainings of the preset `quick` in benchmarks/results/TASK_quick.parquet
 and those of other learners in benchmarks/results/TASK_learners.parquet; those of stable-baselines3 are in
 benchmarks/results/flow_peers.parquet (flow_peers.py).
 """
@@ -28,24 +27,16 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.baselines import evaluate_baselines, play_all, rows_of  # noqa: E402
+from benchmarks.learning.baselines import evaluate_baselines, rows_of  # noqa: E402
 from benchmarks.learning.suites.plan import read_results  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, current_origin, read, read_by_method, write_json  # noqa: E402
-from cases.baselines import (  # noqa: E402
-    ConstantController,
-    Controller,
-    FeedbackController,
-    HarmonicController,
-)
 from flowsim import base_flow  # noqa: E402
-from rl_agent.rollout.seeds import Purpose  # noqa: E402
 
 RESULTS = STUDIES / "drag_tasks"
 PRESET = "quick"
-EPISODES = {"search": 3, "evaluate": 10}
-AMPLITUDES = (0.25, 0.5, 1.0)
+EPISODES = 10
 STEADY = 1e-6
 """Rate of change of the flow, in U^2/D, below which it counts as steady."""
 ONE_STEADY_FLOW = ("rotating_cylinder", "cylinder_jets", "square_jets")
@@ -58,9 +49,6 @@ TASKS = {
     "square_jets": ("flowsim/SquareJets-v0", "square_jets.md"),
 }
 """Environment and page of each task."""
-JETS = {"cylinder_jets": ((7, 18), 1, 0), "square_jets": ((7, 18), 55, 8)}
-"""Forcing periods in actions, and the indices of the two observations (upper, lower) whose difference is fed back."""
-
 SEQUENCES = (
     "agent.network=lstm",
     "agent.acting=carried",
@@ -148,48 +136,6 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
 QUICK = {"cylinder_jets": "SAC (`quick`)", "square_jets": "V-RACER, base (`quick`)"}
 
 
-def candidates(task: str) -> dict[str, Controller]:
-    """Return the candidate controllers, named by kind and setting."""
-    found: dict[str, Controller] = {}
-    if task == "rotating_cylinder":
-        found |= {f"constant_spin {a}": ConstantController((a,)) for a in AMPLITUDES}
-        for period in (6, 9, 12, 15):
-            found |= {
-                f"harmonic {a} {period}": HarmonicController((a,), period) for a in (0.25, 1.0)
-            }
-        for gain in (1.0, 2.0, 4.0, 8.0):
-            found |= {
-                f"feedback {gain} {delay}": FeedbackController((gain,), plus=2, minus=0, delay=delay)
-                for delay in (0, 1, 2)
-            }  # fmt: skip
-        return found
-    if task in JETS:
-        periods, plus, minus = JETS[task]
-        found |= {f"suction {a}": ConstantController((a,)) for a in (0.25, 1.0)}
-        found |= {f"harmonic 0.25 {n}": HarmonicController((0.25,), n) for n in periods}
-        for gain in (-4.0, -1.0, -0.25, 0.25, 1.0, 4.0):
-            found |= {
-                f"opposition {gain} {delay}": FeedbackController((gain,), plus, minus, delay)
-                for delay in (0, 2, 4)
-            }
-        return found
-    for a in AMPLITUDES:
-        found |= {
-            f"boat_tailing {a}": ConstantController((0.0, -a, a)),
-            f"base_bleed {a}": ConstantController((0.0, a, -a)),
-        }
-        for spin in (a, -a):  # the flow is asymmetric, so the sign matters
-            found |= {
-                f"magnus {spin}": ConstantController((spin, spin, spin)),
-                f"forward_stagnation {spin}": ConstantController((spin, 0.0, 0.0)),
-            }
-    for period in (5, 10):
-        found |= {
-            f"harmonic {a} {period}": HarmonicController((0.0, a, a), period) for a in AMPLITUDES
-        }
-    return found
-
-
 def find_steady(task: str, file: Path) -> None:
     """Compute the steady flow of the preset `quick` and print its drag; store it if the steady flow is unique.
 
@@ -271,7 +217,7 @@ def cells(rows: dict[str, dict[str, Any]], kept: dict[str, Any]) -> list[str]:
 def train(preset: str, seeds: int, *choices: str) -> None:
     """Train the missing seeds of a preset and evaluate the mean action of each."""
     command = [sys.executable, "benchmarks/learning/train_seeds.py", preset, "--mean-only"]
-    counts = ["--episodes", str(EPISODES["evaluate"]), "--seeds", str(seeds)]
+    counts = ["--episodes", str(EPISODES), "--seeds", str(seeds)]
     subprocess.run([*command, *counts, *choices], cwd=ROOT, check=True)
 
 
@@ -286,7 +232,7 @@ def train_learners(task: str, seeds: int) -> None:
 def main() -> None:
     """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    commands = ("search", "evaluate", "steady", "train", "learners", "page")
+    commands = ("evaluate", "steady", "train", "learners", "page")
     parser.add_argument("command", choices=commands)
     parser.add_argument("task", choices=TASKS, nargs="?", default="rotating_cylinder")
     parser.add_argument("--seeds", type=int, default=5, help="of train and learners, from 0")
@@ -300,7 +246,8 @@ def main() -> None:
     elif options.command == "page":
         fill_pages()
     else:
-        evaluate(options.task, options.command)
+        file = RESULTS / f"{options.task}_evaluate.json"
+        evaluate_baselines(TASKS[options.task][0], PRESET, EPISODES, file)
 
 
 def fill_pages() -> None:
@@ -318,16 +265,6 @@ def fill_pages() -> None:
                 ROOT / "docs" / page, "learning/drag_tasks", "learners",
                 table_of_learners(task, kept),
             )  # fmt: skip
-
-
-def evaluate(task: str, command: str) -> None:
-    """Run the candidates of a search on validation states, or the shipped baselines on test states."""
-    file = RESULTS / f"{task}_{command}.json"
-    env, episodes = TASKS[task][0], EPISODES[command]
-    if command == "search":
-        play_all(env, PRESET, candidates(task), Purpose.SELECTION, episodes, file)
-    else:
-        evaluate_baselines(env, PRESET, episodes, file)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ PLAN = {
 """Every flow by its name in the tables: a preset, or a body in another box."""
 
 
+def file_of(name: str) -> Path:
+    """Return the file with the results of a flow."""
+    return RESULTS / f"{name.replace(',', '').replace(' ', '_')}.json"
+
+
 def measure(name: str) -> dict[str, Any]:
     """Return the coefficients of the force on all bodies together, and the Strouhal number of the lift."""
     study = PLAN[name]
@@ -134,14 +139,14 @@ def main() -> None:
     parser.add_argument("command", choices=("run", "page"))
     if parser.parse_args().command == "run":
         for name in PLAN:
-            file = RESULTS / f"{name}.json"
+            file = file_of(name)
             if not file.exists():
                 row = measure(name)
                 print(row, flush=True)
                 write_json(file, row | current_origin())
         return
     for page in dict.fromkeys(study.page for study in PLAN.values()):
-        files = {name: RESULTS / f"{name}.json" for name in PLAN if PLAN[name].page == page}
+        files = {name: file_of(name) for name in PLAN if PLAN[name].page == page}
         found = {
             name: json.loads(file.read_text()) for name, file in files.items() if file.exists()
         }

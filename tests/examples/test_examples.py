@@ -25,12 +25,18 @@ def run(folder: Path, name: str, *words: str) -> str:
     return done.stdout
 
 
+def rows(said: str) -> dict[str, list[str]]:
+    """Return the words of each row of the table of an evaluation, by its controller."""
+    _, _, table = said.partition("controller")
+    lines = [line.replace("│", " ").split() for line in table.splitlines() if line.startswith("│")]
+    return {line[0]: line[1:] for line in lines}
+
+
 @pytest.mark.parametrize("algorithm", ["sac", "ppo"])
 def test_stable_baselines3_trains(tmp_path, algorithm):
     pytest.importorskip("stable_baselines3")
-    assert "mean return -" in run(
-        tmp_path, "with_stable_baselines3.py", algorithm, "--steps", "200"
-    )
+    said = run(tmp_path, "with_stable_baselines3.py", algorithm, "--steps", "200")
+    assert rows(said).keys() == {"trained", "zero", "random", "pd"}
     assert (tmp_path / f"DCylinderWake-{algorithm}.zip").exists()
 
 
@@ -38,21 +44,32 @@ def test_stable_baselines3_trains(tmp_path, algorithm):
 def test_stable_baselines3_and_torchrl_train_on_a_drag_reduction_task(tmp_path):
     pytest.importorskip("stable_baselines3")
     task = ("--task", "RotatingCylinder", "--preset", "quick")
-    said = run(tmp_path, "with_stable_baselines3.py", "sac", "--steps", "110", *task)
-    assert 1.2 < float(said.split("net power at the end ")[1].split()[0]) < 1.6
+    shown = {"zero", "random", "constant_spin", "harmonic", "feedback"}
+    for script, steps in (
+        ("stable_baselines3", ("sac", "--steps", "110")),
+        ("torchrl", ("--steps", "500")),
+    ):
+        pytest.importorskip(script)
+        said = run(tmp_path, f"with_{script}.py", *steps, *task, "--episodes", "2")
+        assert rows(said).keys() == {"trained", *shown}
+        *_, net_power, plus_minus, rms, episodes = rows(said)["zero"]
+        assert (plus_minus, episodes) == ("+-", "2")
+        assert 1.3 < float(net_power) < 1.45
+        assert 0.0 < float(rms) < 0.1
+
+
+def test_torchrl_trains(tmp_path):
     pytest.importorskip("torchrl")
-    assert "100 frames, 1 episodes" in run(tmp_path, "with_torchrl.py", "--frames", "100", *task)
+    said = run(tmp_path, "with_torchrl.py", "--steps", "1000")
+    assert said.count("500 actions") == 2
+    assert rows(said).keys() == {"trained", "zero", "random", "pd"}
 
 
-def test_torchrl_collects(tmp_path):
-    pytest.importorskip("torchrl")
-    assert run(tmp_path, "with_torchrl.py", "--frames", "200").count("100 frames") == 2
-
-
-def test_gymnasium_wrappers_and_films(tmp_path):
+def test_gymnasium_searches_and_films(tmp_path):
     pytest.importorskip("moviepy")
-    said = run(tmp_path, "with_gymnasium.py", "--actions", "6")
-    assert "of 4 flows" in said
+    said = run(tmp_path, "with_gymnasium.py", "--flows", "3", "--episodes", "2")
+    assert "the best of 3 random gains" in said
+    assert rows(said).keys() == {"best", "zero", "random", "pd"}
     assert (tmp_path / "videos" / "rl-video-episode-0.mp4").stat().st_size > 1000
 
 
