@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import os
 import signal
 import sys
 import threading
@@ -26,7 +27,7 @@ from coupling.errors import (
 from coupling.meanwhile import meanwhile
 from coupling.signals import deaf_streams, interruption_behind, number_of
 
-__all__ = ["begin", "loading", "print_next", "reporting_errors"]
+__all__ = ["begin", "loading", "print_next", "reporting_errors", "reserving_stdout"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,6 +75,23 @@ def _interrupted(interruption: KeyboardInterrupt) -> tuple[int, str]:
     number = number_of(interruption)
     how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
     return 128 + number, f"flowsim: {interruption if str(interruption) else how}"
+
+
+@contextlib.contextmanager
+def reserving_stdout() -> Iterator[None]:
+    """Send to stderr what an environment or a library prints to stdout, which is reserved for the result.
+
+    Output of Python and, through the file descriptor, of compiled code and of child processes is redirected.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def begin(what: str) -> None:

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -171,6 +172,17 @@ class Watch:
             self._folder.watch.unlink(missing_ok=True)
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that says nothing of connections which a browser closes or resets."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report an error of a request, unless its connection has ended."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextlib.contextmanager
 def serve(folder: RunFolder, port: int = 0) -> Iterator[str]:
     """Serve the page of a run on this machine while the context is active; yield its address.
@@ -189,10 +201,9 @@ def serve(folder: RunFolder, port: int = 0) -> Iterator[str]:
     """
     watch, token = Watch(folder), secrets.token_urlsafe(24)
     try:
-        server = ThreadingHTTPServer((LOOPBACK, port), _handler(watch, token))
+        server = _Server((LOOPBACK, port), _handler(watch, token))
     except OSError as error:
         raise ConfigError(f"--port {port} cannot be opened: {describe_os_error(error)}") from error
-    server.daemon_threads = True
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     try:

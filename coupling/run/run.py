@@ -20,6 +20,7 @@ from coupling.evaluation.pool import EvaluationPool
 from coupling.files import make_private, read_json, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
 from coupling.launch.prewarm import Standby
+from coupling.run.action_limit import FIRST_LOOK, limiting_actions
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
 from coupling.run.policies import describe_unusable, refuse_policy_alone
@@ -42,8 +43,6 @@ from rl_agent.saving.checkpoint import CheckpointError
 
 __all__ = ["is_complete", "resume", "train"]
 
-_FIRST_LOOK = 60.0
-"""Seconds allowed for creating an environment, in addition to ``workers.step_timeout`` for its first step."""
 _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float32)
 """Spaces for compiling before the task is known: compilation depends on their kinds, not on their sizes."""
 
@@ -245,7 +244,7 @@ def _first_look(config: RunConfig, screen: Screen, standby: Standby) -> Task | N
     """
     if is_flow(config.env):
         return standby.task()
-    limit = _FIRST_LOOK + config.workers.step_timeout
+    limit = FIRST_LOOK + config.workers.step_timeout
     what = f"waiting for the first reset and step of env = {config.env!r}"
     with reporting_if_slow(what, screen.say, first=10.0):
         task = standby.task(seconds=limit)
@@ -388,15 +387,16 @@ def _carry_through(
                 )
             )
             evaluation["drawing"] = _evaluate(config, learner, screen, pool, deterministic=False)
-            evaluation["after"] = evaluate_with_baselines(
-                config.env,
-                config.env_options,
-                _controller(learner, deterministic=True),
-                episodes=config.run.evaluate_episodes,
-                seed=EVALUATION_SEED,
-                progress=_shown_on(screen, config),
-                pool=pool,
-            )
+            with _showing_progress(config, screen) as progress:
+                evaluation["after"] = evaluate_with_baselines(
+                    config.env,
+                    config.env_options,
+                    _controller(learner, deterministic=True),
+                    episodes=config.run.evaluate_episodes,
+                    seed=EVALUATION_SEED,
+                    progress=progress,
+                    pool=pool,
+                )
             _write_evaluation(folder, evaluation, "after", learner)
 
 
@@ -413,10 +413,19 @@ def _adding_resume_hint(folder: RunFolder) -> Iterator[None]:
         ) from None
 
 
-def _shown_on(screen: Screen, config: RunConfig) -> Callable[[str, int, int], None]:
-    return lambda name, over, actions: screen.evaluating(
-        name, over, config.run.evaluate_episodes, actions
-    )
+@contextlib.contextmanager
+def _showing_progress(
+    config: RunConfig, screen: Screen
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Limit the time of each action of an evaluation; yields a function that shows its progress."""
+    episodes = config.run.evaluate_episodes
+    with limiting_actions(config, episodes, screen.say) as acted:
+
+        def progress(name: str, over: int, actions: int) -> None:
+            acted()
+            screen.evaluating(name, over, episodes, actions)
+
+        yield progress
 
 
 def _evaluate(
@@ -427,17 +436,19 @@ def _evaluate(
     *,
     deterministic: bool,
 ) -> dict[str, Any]:
-    shown, name = _shown_on(screen, config), "agent" if deterministic else SAMPLED
-    return evaluate(
-        config.env,
-        config.env_options,
-        _controller(learner, deterministic=deterministic),
-        episodes=config.run.evaluate_episodes,
-        seed=EVALUATION_SEED,
-        progress=lambda over, actions: shown(name, over, actions),
-        pool=pool,
-        max_actions=config.run.evaluate_max_actions,
-    ).summary() | {"seed": EVALUATION_SEED}
+    name = "agent" if deterministic else SAMPLED
+    with _showing_progress(config, screen) as progress:
+        found = evaluate(
+            config.env,
+            config.env_options,
+            _controller(learner, deterministic=deterministic),
+            episodes=config.run.evaluate_episodes,
+            seed=EVALUATION_SEED,
+            progress=lambda over, actions: progress(name, over, actions),
+            pool=pool,
+            max_actions=config.run.evaluate_max_actions,
+        )
+    return found.summary() | {"seed": EVALUATION_SEED}
 
 
 def _controller(learner: Learner, *, deterministic: bool) -> PolicyController:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from coupling.evaluation.evaluate import PolicyController, evaluate
 from coupling.evaluation.pool import EvaluationPool
 from coupling.files import make_folders, read_json, reporting_damage, write_atomically
+from coupling.run.action_limit import limiting_actions
 from coupling.run.folder import RunFolder
 from coupling.run.policies import read_policy
 from coupling.settings.config import RunConfig, RunSettings
@@ -99,19 +100,25 @@ def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen
     )
     found: dict[int, dict[str, Any]] = {}
     bound = run.select_max_actions or run.evaluate_max_actions
-    with EvaluationPool(
-        config.env, config.env_options, max_actions=bound, purpose=Purpose.SELECTION
-    ) as pool:
+    with (
+        EvaluationPool(
+            config.env, config.env_options, max_actions=bound, purpose=Purpose.SELECTION
+        ) as pool,
+        limiting_actions(config, run.select_episodes, screen.say) as acted,
+    ):
         for steps, policy in policies.items():
+
+            def progress(over: int, actions: int, steps: int = steps) -> None:
+                acted()
+                screen.evaluating(f"policy at {steps} steps", over, run.select_episodes, actions)
+
             found[steps] = evaluate(
                 config.env,
                 config.env_options,
                 PolicyController(policy, deterministic=True, seed=_SEED),
                 episodes=run.select_episodes,
                 seed=_SEED,
-                progress=lambda over, actions, steps=steps: screen.evaluating(  # type: ignore[misc]
-                    f"policy at {steps} steps", over, run.select_episodes, actions
-                ),
+                progress=progress,
                 pool=pool,
             ).summary()
     # the last one among equals

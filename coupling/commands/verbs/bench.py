@@ -2,13 +2,14 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import begin, print_next, reporting_errors
+from coupling.commands.console import begin, print_next, reporting_errors, reserving_stdout
 from coupling.commands.options import Json
 
 __all__ = ["bench"]
@@ -47,29 +48,30 @@ def bench(
     def say(text: str) -> None:
         print(f"measuring {text}", file=sys.stderr, flush=True)
 
-    if part is Part.solver:
-        from flowsim.backend import cuda_is_available
-        from flowsim.backend.bench import bench_solver, printed
-        from flowsim.backend.bench_cuda import bench_cuda
+    with reserving_stdout() if as_json else nullcontext():  # other libraries are measured as well
+        if part is Part.solver:
+            from flowsim.backend import cuda_is_available
+            from flowsim.backend.bench import bench_solver, printed
+            from flowsim.backend.bench_cuda import bench_cuda
 
-        rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_available() else [])
-        if not as_json:
-            rows = [printed(row) for row in rows]
-    elif part is Part.tasks:
-        from cases.bench import bench_tasks
-        from cases.bench import printed as printed_task
+            rows = bench_solver(say, full=full) + (bench_cuda() if cuda_is_available() else [])
+            if not as_json:
+                rows = [printed(row) for row in rows]
+        elif part is Part.tasks:
+            from cases.bench import bench_tasks
+            from cases.bench import printed as printed_task
 
-        rows = bench_tasks(say, full=full)
-        if not as_json:
-            rows = [printed_task(row) for row in rows]
-    elif part is Part.learner:
-        from coupling.bench.learner import bench_learner
+            rows = bench_tasks(say, full=full)
+            if not as_json:
+                rows = [printed_task(row) for row in rows]
+        elif part is Part.learner:
+            from coupling.bench.learner import bench_learner
 
-        rows = bench_learner(say, full=full)
-    else:
-        from coupling.bench.service import standard_rows
+            rows = bench_learner(say, full=full)
+        else:
+            from coupling.bench.service import standard_rows
 
-        rows = standard_rows(say, full=full)
+            rows = standard_rows(say, full=full)
     if as_json:
         print(json.dumps({"machine": machine(), "rows": rows}))
     else:

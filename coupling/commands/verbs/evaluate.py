@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coupling.commands import next_steps
-from coupling.commands.console import loading, print_next, reporting_errors
+from coupling.commands.console import loading, print_next, reporting_errors, reserving_stdout
 from coupling.commands.options import Agent, Changes, EvaluationSeed, Json, Trust
 
 __all__ = ["evaluate"]
@@ -56,45 +56,48 @@ def evaluate(
         from coupling.settings.config import on_another_task
         from coupling.worker.env_registry import draws_itself, is_flow
 
-    folder = find_agent(path)
-    config = on_another_task(config_to_run(folder, trust), changes or [])
-    is_external = config.env == EXTERNAL
-    has_both = deterministic is None and config.agent.is_stochastic and not is_external
-    with ConsoleScreen() as screen:
-        if is_external:
-            from coupling.run.external_evaluation import evaluate_external
+    with reserving_stdout() if as_json else nullcontext():
+        folder = find_agent(path)
+        config = on_another_task(config_to_run(folder, trust), changes or [])
+        is_external = config.env == EXTERNAL
+        has_both = deterministic is None and config.agent.is_stochastic and not is_external
+        with ConsoleScreen() as screen:
+            if is_external:
+                from coupling.run.external_evaluation import evaluate_external
 
-            result = evaluate_external(
-                folder, config, screen,
-                episodes=episodes, deterministic=deterministic is not False, seed=seed,
-                max_actions=max_actions,
-            )  # fmt: skip
-        else:
-            # a flow itself reports its compilation and development
-            what = f"no action of env = {config.env!r} has finished"
-            silence = (
-                nullcontext(lambda: None)
-                if is_flow(config.env)
-                else reporting_stalls(what, screen.say)
-            )
-            with silence as acted:
-
-                def progress(name: str, over: int, actions: int) -> None:
-                    acted()
-                    screen.evaluating(name, over, episodes, actions)
-
-                result = evaluate_with_baselines(
-                    config.env,
-                    config.env_options,
-                    load_controller(folder, deterministic=deterministic is not False, seed=seed),
-                    episodes=episodes,
-                    seed=seed,
-                    sampled=load_controller(folder, deterministic=False, seed=seed)
-                    if has_both
-                    else None,
-                    progress=progress,
+                result = evaluate_external(
+                    folder, config, screen,
+                    episodes=episodes, deterministic=deterministic is not False, seed=seed,
                     max_actions=max_actions,
+                )  # fmt: skip
+            else:
+                # a flow itself reports its compilation and development
+                what = f"no action of env = {config.env!r} has finished"
+                silence = (
+                    nullcontext(lambda: None)
+                    if is_flow(config.env)
+                    else reporting_stalls(what, screen.say)
                 )
+                with silence as acted:
+
+                    def progress(name: str, over: int, actions: int) -> None:
+                        acted()
+                        screen.evaluating(name, over, episodes, actions)
+
+                    result = evaluate_with_baselines(
+                        config.env,
+                        config.env_options,
+                        load_controller(
+                            folder, deterministic=deterministic is not False, seed=seed
+                        ),
+                        episodes=episodes,
+                        seed=seed,
+                        sampled=load_controller(folder, deterministic=False, seed=seed)
+                        if has_both
+                        else None,
+                        progress=progress,
+                        max_actions=max_actions,
+                    )
     choice = describe_choice(folder)
     if as_json:
         print(json.dumps(result | {"env_options": config.env_options, "policy": choice or None}))

@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 
+import gymnasium as gym
 import imageio.v3 as imageio
 import numpy as np
 import pytest
@@ -341,6 +342,24 @@ def test_agent_is_refused_in_a_task_with_other_spaces(verb, tmp_path, monkeypatc
         code, _, err = command(words, monkeypatch, capsys)
         assert code == 2, err
         assert err.splitlines()[-1] == f"flowsim: env = 'sized:Sized-v0': {sentence}"
+
+
+def test_json_of_an_evaluation_is_all_of_stdout(shell):
+    loud = SIZED.replace(
+        "return *self.reset()",
+        "print('hello'); os.system('echo hello')\n        return *self.reset()",
+    )
+    (shell.folder / "sized.py").write_text("import os\n" + loud)
+    config = load_config(None, ["env=sized:Sized-v0", "run.name=agent"])
+    seen, taken = (gym.spaces.Box(-1.0, 1.0, (size,), np.float32) for size in (2, 1))
+    learner = Learner(config.agent, seen, taken, agents=24, seed=0)
+    folder = RunFolder(shell.folder / "agent")
+    folder.create(config, lambda: learner.save(folder.checkpoint))
+    folder.unlock()
+    done = shell.run("evaluate", "agent", "--trust", "--json", "--episodes", "2")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["episodes"] == 2
+    assert done.stderr.count("hello") > 2
 
 
 @pytest.mark.slow

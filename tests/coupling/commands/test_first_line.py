@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from shell import GUARD, ROOT
 
 from coupling.commands.console import loading
 
@@ -102,3 +103,25 @@ def test_loading_seconds_are_shown_only_on_a_terminal(capsys):
     with loading("something heavy", tick=0.0):
         pass
     assert capsys.readouterr().err == "flowsim: loading something heavy\n"
+
+
+CLOSED = """
+import os, socket, sys
+from coupling.commands import start
+start._open_closed_streams()
+other = socket.socket()
+assert other.fileno() > 2
+print("out"), print("err", file=sys.stderr), sys.stdin.read()
+sys.stdout.flush(), sys.stderr.flush()
+done = os.spawnlp(os.P_WAIT, "sh", "sh", "-c", "echo out && echo err >&2 && cat")
+open("done", "w").write(str(done))
+"""
+
+
+def test_streams_that_are_closed_become_the_null_device(tmp_path):
+    (tmp_path / "closed.py").write_text(CLOSED)
+    line = f"{sys.executable} closed.py <&- >&- 2>&-"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, timeout=GUARD)
+    assert ended.returncode == 0
+    assert (tmp_path / "done").read_text() == "0"

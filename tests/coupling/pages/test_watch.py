@@ -5,6 +5,9 @@ import io
 import json
 import os
 import re
+import socket
+import struct
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -224,6 +227,25 @@ def test_page_follows_a_training_and_other_requests_are_refused(run, tmp_path):
         }
         assert (run.watch.stat().st_mode & 0o777, run.flow.stat().st_mode & 0o777) == (0o600, 0o600)
     assert not run.watch.exists()
+
+
+def test_nothing_is_said_of_connections_that_a_browser_resets(tmp_path, capfd):
+    with watch.serve(RunFolder(tmp_path)) as url:
+        where = urlsplit(url)
+        for _ in range(3):
+            peer = socket.create_connection((where.hostname, where.port))
+            # a reset instead of an orderly end
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.sendall(b"GET / HTTP/1.1\r\nHost:")
+            peer.close()
+        other = http.client.HTTPConnection(where.netloc)
+        other.request("GET", where.path)
+        assert other.getresponse().status == 200
+        other.close()
+        wait_until(
+            lambda: not any("process_request" in each.name for each in threading.enumerate())
+        )
+    assert capfd.readouterr().err == ""
 
 
 def test_taken_port_is_reported(shell):
