@@ -28,18 +28,21 @@ class JetTask(DragTask[JetOptionsT]):
     slot_width: ClassVar[float]
     """Width of each slot, in D."""
 
+    def __init__(self, options: JetOptionsT, batch: int) -> None:
+        super().__init__(options, batch)
+        self.memory["blown"] = np.zeros_like(self.simulation.jet_flow_rates)
+
     def actuators(self) -> Sequence[Actuator]:
         """Return the jets; the first one blows at a positive command, and the ramp lasts one action."""
         return [Blow((0, 1), rate=self.options.flow_rate, ramp=self.options.action_time)]
 
     def actuate(self, commands: FloatArray) -> None:
         """Store the flow rates before the action, then apply the commands."""
-        self.memory["blown"] = self.simulation.jet_flow_rates.copy()
+        self.memory["blown"][:] = self.simulation.jet_flow_rates
         super().actuate(commands)
 
     def begin(self, which: BoolArray) -> None:
         """Store the flow rates at the start of an episode."""
-        self.memory.setdefault("blown", np.zeros_like(self.simulation.jet_flow_rates))
         self.memory["blown"][which] = self.simulation.jet_flow_rates[which]
 
     def actuation_power(self) -> FloatArray:
