@@ -83,9 +83,11 @@ class Episodes:
         self.solver_steps[:] = simulation.steps - steps_before
         self.actions_done += 1
         terminated = left | simulation.diverged
-        self.rewards[:] = task.reward(self.applied).reshape(task.batch, -1)
+        with np.errstate(invalid="ignore", over="ignore"):  # of a simulation that diverged
+            self.rewards[:] = task.reward(self.applied).reshape(task.batch, -1)
         if task.failure_reward is not None:
             self.rewards[terminated] = task.failure_reward
+        self.rewards[simulation.diverged] = task.divergence_reward
         task.note(self.applied)
         reward = self.rewards.mean(axis=1)
         self.returns += reward

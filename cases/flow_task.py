@@ -81,7 +81,8 @@ class FlowTask(ABC, Generic[OptionsT]):
     folder: ClassVar[Path]
     """Folder of the presets."""
     failure_reward: ClassVar[float | None] = None
-    """Reward of the action in which an agent leaves its box or the simulation diverges; None uses `reward`."""
+    """Reward of the action in which an agent leaves its box or the simulation diverges; None uses `reward`, and
+    `divergence_reward`."""
     alive_box: ClassVar[tuple[float, float, float, float] | None] = None
     """x0, x1, y0, y1 of the box that every agent body must stay in; checked after every solver step."""
     choices: ClassVar[Sequence[Sequence[float]] | None] = None
@@ -154,6 +155,11 @@ class FlowTask(ABC, Generic[OptionsT]):
     def stop(self) -> Callable[[Simulation], BoolArray] | None:
         """Function called after every solver step to find which episodes end; the compiled loop returns for it."""
         return None
+
+    @property
+    def divergence_reward(self) -> float:
+        """Reward of the action in which the simulation diverges, when `reward` means nothing; a bad one."""
+        return -100.0 if self.failure_reward is None else self.failure_reward
 
     @property
     def development(self) -> Development | None:

@@ -177,7 +177,7 @@ class School(FlowTask[SchoolOptions]):
         memory["work"][which] = simulation.form[which, :, WORK]
 
     def reward(self, commands: FloatArray) -> FloatArray:
-        """Return the efficiency of each swimmer, minus the penalty if it touches another one or the flow diverged."""
+        """Return the efficiency of each swimmer, minus the penalty if it touches another one."""
         simulation, memory = self.simulation, self.memory
         state = simulation.body_state
         passed = np.maximum(simulation.time - memory["time"], 1e-9)[:, None]
@@ -192,8 +192,12 @@ class School(FlowTask[SchoolOptions]):
             speed,
             touching,
         )
-        lost = simulation.diverged[:, None]
-        return np.asarray(efficiency - self.options.collision_penalty * (touching | lost))
+        return np.asarray(efficiency - self.options.collision_penalty * touching)
+
+    @property
+    def divergence_reward(self) -> float:
+        """Reward of every swimmer when the simulation diverges: that of a collision."""
+        return -self.options.collision_penalty
 
     def info(self) -> Mapping[str, npt.NDArray[Any]]:
         """Return efficiency, speed and contact of each swimmer."""
@@ -246,7 +250,9 @@ class School(FlowTask[SchoolOptions]):
         normal = np.stack([-lines[..., 3], lines[..., 2]], axis=-1)
         normal *= outside + self.options.thickness
         sides = np.concatenate([lines[..., :2] + normal, lines[..., :2] - normal], axis=1)
-        flow = simulation.sample_velocity(np.mod(sides, np.array(self.options.box)))
+        # swimmers of a flow that diverged are nowhere; the others of the batch still have to observe
+        places = np.nan_to_num(np.mod(sides, np.array(self.options.box)))
+        flow = simulation.sample_velocity(places)
         velocity = simulation.body_state.velocity
         return self._own_axes(flow[:, :count] - velocity, flow[:, count:] - velocity)
 
