@@ -118,7 +118,8 @@ class PitchAcceleration(Actuator):
     largest_rate : float
         Limit of the angular velocity, in U/D; an action that would exceed it accelerates less.
     angles : (float, float)
-        Limits of the angle at the end of an action, in radians; an action that would exceed them accelerates less.
+        Limits of the angle, in radians; an action after which a body could not stop before them accelerates less, or
+        brakes.
     """
 
     bodies: Sequence[int]
@@ -132,13 +133,28 @@ class PitchAcceleration(Actuator):
         """Accelerate the bodies within the limits of rate and angle."""
         state, bodies, time = simulation.body_state, list(self.bodies), self.duration
         rate, angle = state.angular_velocity[:, bodies], state.angle[:, bodies]
+        change = time * self.acceleration
+        target = rate + change * commands[..., 0]
+        target = np.clip(target, -self.largest_rate, self.largest_rate)
         # at constant acceleration the angle changes by the mean of both rates times the duration
-        low, high = (2.0 * (end - angle) / time - rate for end in self.angles)
-        target = rate + time * self.acceleration * commands[..., 0]
-        target = np.clip(np.clip(target, -self.largest_rate, self.largest_rate), low, high)
+        low, high = (end - (angle + 0.5 * time * rate) for end in self.angles)
+        target = np.clip(target, -self._fastest(-low), self._fastest(high))
+        target = np.clip(target, rate - change, rate + change)
         state.target_angular_velocity[:, bodies] = target
         # an angular acceleration of zero would make a body keep its angle
         state.angular_acceleration[:, bodies] = np.maximum(np.abs(target - rate) / time, 1e-12)
+
+    def _fastest(self, way: FloatArray) -> FloatArray:
+        """Return the largest rate at the end of an action from which a body can stop, shape (B, N).
+
+        ``way`` is the angle that is left for the share of this rate in the action, and for braking in the next ones. A
+        rate that n actions can brake needs n (n + 1) / 2 times the angle ``most``; between these the rate is linear.
+        """
+        change, way = self.duration * self.acceleration, np.maximum(way, 0.0)
+        most = self.duration * change
+        whole = np.floor(0.5 * np.sqrt(1.0 + 8.0 * way / most) - 0.5)
+        rest = way / most - 0.5 * whole * (whole + 1.0)
+        return np.asarray(change * (whole + rest / (whole + 1.0)))
 
 
 @dataclass(frozen=True)

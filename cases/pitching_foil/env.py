@@ -25,7 +25,7 @@ Our choices
 4.  Reward: minus the square of the deviation of the mean C_L of an action, minus `effort_weight` times the square of
     the action.
 5.  The angle is limited to 30 degrees from the start and the rate to 1 U/c: actions that would exceed the limits are
-    clipped.
+    clipped, and near the largest angle the foil brakes in time, with no more than the acceleration of an action.
 """
 
 from __future__ import annotations
@@ -233,7 +233,8 @@ class PitchingFoilEnv(FlowEnv):
     | 9 | the last action | | 1 |
 
     Action, float32 of shape (1,), from -1 to 1 (clipped): the angular acceleration about the quarter chord, 2 U^2/c^2
-    at 1, for 0.2 c/U. The rate stays within 1 U/c and the angle within 30 degrees of the start.
+    at 1, for 0.2 c/U. The rate stays within 1 U/c and the angle within 30 degrees of the start, before which the foil
+    brakes in time.
 
     Reward of an action: minus (C_L - `lift_reference`)^2, minus `effort_weight` (0.02) times the square of the action.
 

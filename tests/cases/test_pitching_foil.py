@@ -83,9 +83,37 @@ def test_an_action_is_an_acceleration_within_the_bounds():
         for _ in range(20):
             seen, *_ = env.step(np.array([command], np.float32))
             assert abs(state.angular_velocity[0, 0]) <= 1.0 + 1e-9
-            assert abs(state.angle[0, 0] - start) <= np.radians(30.0) + 0.02
+            assert abs(state.angle[0, 0] - start) <= np.radians(30.0) + 1e-9
         assert seen[1] == pytest.approx(state.angle[0, 0] - start, abs=1e-6)
         assert command * seen[1] > 0.4
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("hard", [3, 9])
+def test_foil_brakes_before_its_largest_angle_with_the_allowed_acceleration(sign, hard):
+    """Whether the agent stops accelerating itself or not."""
+    env = make(gust_speed=0.0, episode_actions=60)
+    env.reset(seed=0)
+    state, start, angles, rates = env.task.simulation.body_state, -np.radians(10.0), [], [0.0]
+    env.episodes.watch = lambda sim: angles.append(state.angle[0, 0] - start)
+    for command in [sign] * hard + [0.0] * (12 - hard):
+        env.step(np.array([command], np.float32))
+        rates.append(sign * state.angular_velocity[0, 0])
+    assert np.abs(np.diff(rates)).max() <= 2.0 * 0.2 + 1e-9
+    assert min(rates) >= -1e-9, "it does not bounce back"
+    assert rates[-1] == pytest.approx(0.0, abs=1e-9)
+    assert np.abs(angles).max() <= np.radians(30.0) + 1e-9
+    assert sign * angles[-1] == pytest.approx(np.radians(30.0), abs=1e-6)
+
+
+def test_actions_far_from_the_largest_angle_are_not_limited():
+    env = make(gust_speed=0.0, acceleration=0.5)
+    env.reset(seed=0)
+    state, rate = env.task.simulation.body_state, 0.0
+    for command in (1.0, 0.3, -0.7, -1.0):
+        env.step(np.array([command], np.float32))
+        rate += 0.2 * 0.5 * float(np.float32(command))
+        assert state.target_angular_velocity[0, 0] == pytest.approx(rate, abs=1e-15)
 
 
 def test_reward_is_minus_lift_deviation_minus_action_cost():
