@@ -26,6 +26,8 @@ class Loads:
         self._begin = np.zeros(shape[0])
         self._place = np.zeros((*shape, 3))
         self._free = [k for k, body in enumerate(simulation.bodies) if body.motion == "free"]
+        centroids = [body.centroid for body in simulation.bodies]
+        self._centroids = np.array(centroids, np.float64).reshape(shape[1], 2)
 
     def clear(self, which: BoolArray | slice = slice(None)) -> None:
         """Restart the averages in the simulations selected by a mask, or in all."""
@@ -35,8 +37,11 @@ class Loads:
         self._place[which] = self._places()[which]
 
     def _places(self) -> FloatArray:
-        state = self._simulation.body_state
-        return np.concatenate([state.position, state.angle[..., None]], axis=-1)
+        """Return centre of mass, where an applied force acts, and angle of the bodies, shape (B, K, 3)."""
+        state, (x, y) = self._simulation.body_state, self._centroids.T
+        cos, sin = np.cos(state.angle), np.sin(state.angle)
+        arm = np.stack([cos * x - sin * y, sin * x + cos * y], axis=-1)
+        return np.concatenate([state.position + arm, state.angle[..., None]], axis=-1)
 
     def averages(self) -> dict[str, FloatArray]:
         """Return the averages of all simulations, each of shape (B, K); zero before the first step."""
