@@ -386,6 +386,7 @@ class FlowVectorEnv(
                 **self.episodes.get_state(index),
                 **saved_generator(generator),
                 "over": bool(self._over[index]),
+                "resting": bool(self.resting[index]),
             }
             for index, generator in enumerate(self._generators)
             if generator is not None
@@ -398,4 +399,4 @@ class FlowVectorEnv(
         for index, state in enumerate(states):
             self.episodes.set_state(index, state)
             self._generators[index] = restored_generator(state)
-            self._over[index] = state["over"]
+            self._over[index], self.resting[index] = state["over"], state.get("resting", False)

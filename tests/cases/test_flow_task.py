@@ -20,9 +20,10 @@ from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_parallel import FlowParallelEnv
 from cases.flow_task import Flow, FlowTask
+from cases.loads import Loads
 from cases.options import FlowOptions
 from cases.sensors import Computed, History, MeanLoads, Motion, PastActions, Probes, Skin
-from flowsim import Disk, Ellipse, Sides
+from flowsim import Disk, Ellipse, Grid, Sides, Simulation, polygon
 
 ROOT = Path(__file__).parents[2]
 
@@ -312,3 +313,43 @@ def test_invalid_parts_are_refused():
         Probes([1.0, 1.0])
     with pytest.raises(ValueError, match="it must be at least 1"):
         PastActions(0)
+
+
+def test_power_is_the_work_of_the_force_on_the_centre_of_mass():
+    """For a body that turns about a reference point far from it."""
+    body = polygon(
+        [(0.2, -0.2), (0.9, -0.2), (0.9, 0.2), (0.2, 0.2)], center=(2.0, 2.0), motion="free"
+    )
+    sim = Simulation(
+        Grid(32, 32, 1 / 8), Sides.all("slip"), [body], viscosity=0.02, stream=(0.0, 0.0), dtype="float64"
+    )  # fmt: skip
+    loads, state, work = Loads(sim), sim.body_state, 0.0
+    loads.clear()
+    force, torque = np.array([0.1, 0.3]), 0.05
+    state.applied_force[:, 0], state.applied_torque[:, 0] = force, torque
+
+    def motion():
+        """Return the velocity of the centre of mass, and the angular velocity."""
+        angle, spin = state.angle[0, 0], state.angular_velocity[0, 0]
+        arm = 0.55 * np.array([np.cos(angle), np.sin(angle)])
+        return state.velocity[0, 0] + spin * np.array([-arm[1], arm[0]]), spin
+
+    for _ in range(60):
+        (velocity, spin) = motion()
+        sim.step()
+        (later, faster) = motion()
+        work += 0.5 * sim.dt[0] * (force @ (velocity + later) + torque * (spin + faster))
+    assert loads.averages()["power"][0, 0] * sim.time[0] == pytest.approx(work, rel=1e-3)
+
+
+def test_state_of_a_batch_includes_which_environments_rest():
+    batch, other = StirrerVectorEnv(3), StirrerVectorEnv(3)
+    batch.reset(seed=1)
+    batch.resting[1] = True
+    other.set_state(batch.get_state())
+    assert other.resting.tolist() == [False, True, False]
+    for action in (0, 2):
+        for one, two in zip(
+            batch.step([action] * 3)[:4], other.step([action] * 3)[:4], strict=True
+        ):
+            np.testing.assert_array_equal(one, two)
