@@ -12,32 +12,25 @@ import numpy as np
 from flowsim.backend.bench import stages, timed_programs
 from flowsim.backend.cpu import cores
 
-TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "d_cylinder_wake/sketch": ("flowsim/DCylinderWake-v0", {"preset": "sketch"}),
-    "d_cylinder_wake/quick": ("flowsim/DCylinderWake-v0", {"preset": "quick"}),
-    "d_cylinder_wake/default": ("flowsim/DCylinderWake-v0", {"preset": "default"}),
-    "elliptical_swimmer/quick": ("flowsim/EllipticalSwimmer-v0", {"preset": "quick"}),
-    "elliptical_swimmer/default": ("flowsim/EllipticalSwimmer-v0", {"preset": "default"}),
-    "d_cylinder_wake/fine": ("flowsim/DCylinderWake-v0", {"preset": "fine"}),
-    "rotating_cylinder/quick": ("flowsim/RotatingCylinder-v0", {"preset": "quick"}),
-    "fluidic_pinball/quick": ("flowsim/FluidicPinball-v0", {"preset": "quick"}),
-    "cylinder_jets/quick": ("flowsim/CylinderJets-v0", {"preset": "quick"}),
-    "square_jets/quick": ("flowsim/SquareJets-v0", {"preset": "quick"}),
-    "pitching_foil/quick": ("flowsim/PitchingFoil-v0", {"preset": "quick"}),
-    "backward_step/quick": ("flowsim/BackwardStep-v0", {"preset": "quick"}),
-    "open_cavity/quick": ("flowsim/OpenCavity-v0", {"preset": "quick"}),
-}
-ONLY_FULL = {
-    "elliptical_swimmer/default",
+ALWAYS = (
+    "d_cylinder_wake/sketch",
+    "d_cylinder_wake/quick",
+    "d_cylinder_wake/default",
+    "elliptical_swimmer/quick",
+)
+ONLY_FULL = (
     "d_cylinder_wake/fine",
-    "rotating_cylinder/quick",
-    "fluidic_pinball/quick",
+    "elliptical_swimmer/default",
     "cylinder_jets/quick",
     "square_jets/quick",
+    "rotating_cylinder/quick",
+    "fluidic_pinball/quick",
     "pitching_foil/quick",
     "backward_step/quick",
     "open_cavity/quick",
-}
+    "rayleigh_benard/quick",
+)
+"""Presets that are measured, always or with ``--full``."""
 AGENTS = 24
 EFFORT = 0.1
 """Standard deviation of the random actions, whose range is [-1, 1]."""
@@ -53,7 +46,7 @@ def bench_tasks(
     say
         Called with a description of what is measured, before each row.
     full
-        Whether to measure all tasks; by default those in ``ONLY_FULL`` are left out.
+        Whether to measure the presets in ``ONLY_FULL`` as well.
     seconds
         Minimum time spent on each row; a row takes at least three actions of all agents.
 
@@ -64,14 +57,13 @@ def bench_tasks(
         ``steps_per_action`` of the solver (median), ``cells_per_second``, and ``stages``, the share of each sweep in
         the time (``other`` is Python, the starts of episodes and the sensors).
     """
-    tasks = {name: task for name, task in TASKS.items() if full or name not in ONLY_FULL}
     rows = []
-    for name, (identifier, options) in tasks.items():
+    for name in (*ALWAYS, *(ONLY_FULL if full else ())):
+        task, _, preset = name.partition("/")
+        identifier = f"flowsim/{task.title().replace('_', '')}-v0"
         for threads in sorted({1, cores()}):
             say(f"{AGENTS} agents in {name}, {threads} threads")
-            env = gymnasium.make_vec(
-                identifier, num_envs=AGENTS, **(options | {"threads": threads})
-            )
+            env = gymnasium.make_vec(identifier, num_envs=AGENTS, preset=preset, threads=threads)
             rows.append({"task": name, "threads": threads} | _measure(env, seconds))
     return rows
 
