@@ -97,7 +97,7 @@ _DEMO = "runs/evidence-{short}/"
 PARTS: tuple[Part, ...] = (
     *map(_validation, CASES),
     _script("service/chaos", "coupling/chaos.json",
-            "docs/studies/chaos.md; docs/commands.md; docs/results.md; docs/service.md; README.md", "--seconds", "300",
+            "docs/studies/chaos.md; docs/results.md; docs/service.md; README.md", "--seconds", "300",
             "-o", "{out}/coupling"),
     _script("service/fuzz_protocol", "coupling/fuzz.json", "docs/security.md", "--frames", "200000",
             "--by-sockets", "10000", "-o", "{out}/coupling/fuzz.json"),

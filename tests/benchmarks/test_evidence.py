@@ -153,7 +153,7 @@ def chaos_sentences() -> dict[str, list[str]]:
         f"in {kills} kills and {done['cuts']} cut connections, {held:,} of {returned:,} steps were recorded, "
         f"each exactly once; {gone} died unstored with their process"
     )
-    pages = ("docs/commands.md", "docs/service.md")
+    pages = ("docs/service.md",)
     return dict.fromkeys(pages, told) | {page: [short] for page in ("README.md", "docs/results.md")}
 
 
