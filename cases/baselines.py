@@ -290,14 +290,15 @@ PD = {
 
 NAMED: dict[str, dict[str, Controller]] = {
     "flowsim/CylinderJets-v0": {
-        "suction": ConstantController((0.25,)),
-        "harmonic": HarmonicController((0.25,), 7.0),
-        "opposition": FeedbackController((1.0,), plus=1, minus=0, delay=2),
+        # these and the baselines of the next three tasks: benchmarks/learning/baseline_search.py
+        "suction": ConstantController((-0.177,)),
+        "harmonic": HarmonicController((0.709,), 10.0),
+        "opposition": FeedbackController((1.0,), plus=1, minus=0, delay=1),
     },
     "flowsim/SquareJets-v0": {
-        "suction": ConstantController((0.25,)),
-        "harmonic": HarmonicController((0.25,), 18.0),
-        "opposition": FeedbackController((4.0,), plus=55, minus=8, delay=2),
+        "suction": ConstantController((0.1,)),
+        "harmonic": HarmonicController((0.25,), 17.0),
+        "opposition": FeedbackController((4.0,), plus=55, minus=8, delay=3),
     },
     "flowsim/FluidicPinball-v0": {
         "boat_tailing": ConstantController((0.0, -1.0, 1.0)),
@@ -307,9 +308,9 @@ NAMED: dict[str, dict[str, Controller]] = {
         "harmonic": HarmonicController((0.0, 0.25, 0.25), 5.0),
     },
     "flowsim/RotatingCylinder-v0": {
-        "constant_spin": ConstantController((0.25,)),
-        "harmonic": HarmonicController((0.25,), 15.0),
-        "feedback": FeedbackController((8.0,), plus=2, minus=0),
+        "constant_spin": ConstantController((0.1,)),
+        "harmonic": HarmonicController((0.709,), 15.0),
+        "feedback": FeedbackController((5.657,), plus=2, minus=0),
     },
     "flowsim/PitchingFoil-v0": {
         # gains of the lift deviation now and one action before, of angle and angular velocity: PD feedback of the lift
