@@ -1,4 +1,4 @@
-"""Signals that ask a process to end, and output streams without a reader, such as a closed terminal."""
+"""Signals that ask a process to end, their handlers, and output streams without a reader, such as a closed terminal."""
 
 import contextlib
 import os
@@ -13,6 +13,7 @@ from typing import TextIO
 __all__ = [
     "ENDING",
     "Interrupted",
+    "Signals",
     "deaf_streams",
     "discard",
     "interrupting",
@@ -82,6 +83,48 @@ def interrupting() -> Iterator[None]:
     finally:
         for number, handler in before.items() if not came else ():
             signal.signal(number, handler)
+
+
+class Signals:
+    """Handler of Ctrl-C and :data:`ENDING`, which raises :class:`Interrupted` or notes the signal.
+
+    Attributes
+    ----------
+    noted
+        The first signal received, 0 before.
+    """
+
+    def __init__(self) -> None:
+        self.noted = 0
+        self._deferring = False
+
+    def __enter__(self) -> "Signals":
+        heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+        self._before = {
+            number: signal.signal(number, self._handle) for number in (signal.SIGINT, *heard)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            is_over = self.noted and number != signal.SIGINT
+            signal.signal(number, signal.SIG_IGN if is_over else handler)
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Only note the first signal in :attr:`noted`; a second Ctrl-C interrupts."""
+        self._deferring = True
+        try:
+            yield
+        finally:
+            self._deferring = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        leave_closed_terminal()
+        is_first, self.noted = not self.noted, self.noted or number
+        # other signals may repeat while the run is ending: a closed terminal sends SIGHUP twice
+        if not (is_first and self._deferring) and (is_first or number == signal.SIGINT):
+            raise Interrupted(number=number)
 
 
 def deaf_streams() -> list[TextIO]:

@@ -14,8 +14,8 @@ __all__ = ["print_outcome", "print_presets"]
 
 def print_outcome(folder: "RunFolder") -> None:
     """Print the result of a training: its last returns, its evaluation if there is one, and what to do next."""
-    from coupling.run.log import read_status
     from coupling.run.selection import describe_choice
+    from coupling.run.status import read_status
     from coupling.run.tables import print_results
 
     status = read_status(folder.status)

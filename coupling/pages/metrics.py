@@ -65,7 +65,7 @@ def prometheus_text(status: dict[str, Any]) -> str:
     Parameters
     ----------
     status
-        Status as returned by :func:`coupling.run.log.read_status`.
+        Status as returned by :func:`coupling.run.status.read_status`.
     """
     registry = CollectorRegistry()
     registry.register(_Status(status))

@@ -23,7 +23,8 @@ from coupling.origin import flowsim_version
 from coupling.run.agents import is_shipped
 from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_of_each
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
-from coupling.run.log import flatten, read_status
+from coupling.run.log import flatten
+from coupling.run.status import read_status
 from coupling.run.tables import RESULTS, number, result_cells
 from coupling.settings.config import dump_config
 

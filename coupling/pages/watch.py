@@ -31,7 +31,7 @@ from PIL import Image
 from coupling.errors import ConfigError, RunError, describe_os_error
 from coupling.files import private_opener
 from coupling.run.folder import RunFolder
-from coupling.run.log import read_status
+from coupling.run.status import read_status
 from flowsim.render.fields import draw_panel
 from flowsim.render.snapshot import unpack_glimpse
 

@@ -16,9 +16,9 @@ from coupling.evaluation.pool import MOST_ACTIONS
 from coupling.launch.manual import ManualLauncher
 from coupling.run.folder import RunFolder
 from coupling.run.policies import load_policy
+from coupling.run.screen import Screen
 from coupling.run.serving import terms_of, write_connection_of
 from coupling.run.supervisor import Supervisor
-from coupling.run.training import Screen
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Server
 from coupling.settings.config import RunConfig

@@ -1,20 +1,17 @@
-"""Records of a run during training: two tables, TensorBoard data and the status."""
+"""Records of a run during training: two tables and TensorBoard data."""
 
 import errno
 import functools
-import json
 import os
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupling.files import Table, read_json, reporting_damage, write_atomically
+from coupling.files import Table
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
 from coupling.run.recent import Ended, RecentEpisodes
 
@@ -26,14 +23,10 @@ __all__ = [
     "RunLog",
     "Speedometer",
     "flatten",
-    "is_running",
     "log_evaluation",
-    "read_status",
-    "write_status",
 ]
 
 STATISTICS_EVERY = 1000  # environment steps
-FINAL_STATES = ("finished", "stopped", "failed")
 EVALUATED = ("mean_return", "mean_length", "survival")
 """Numbers of an evaluation that TensorBoard shows as curves."""
 
@@ -200,46 +193,3 @@ def _sound_rows(table: Table, say: Callable[[str], object]) -> list[dict[str, st
             f"{table.set_aside()}"
         )
     return rows
-
-
-def write_status(path: Path, status: dict[str, Any]) -> str:
-    """Write the status atomically and return its JSON text."""
-    text = json.dumps(
-        status | {"written": time.time(), "pid": os.getpid(), "host": socket.gethostname()}
-    )
-    write_atomically(path, text.encode())
-    return text
-
-
-def read_status(path: Path) -> dict[str, Any]:
-    """Read a run's status, with its age in seconds; the state is ``died`` if the process is gone without an end state.
-
-    Raises
-    ------
-    RunError
-        If the file is damaged.
-    """
-    status = read_json(path)
-    with reporting_damage(path):
-        running = is_running(status)
-        if status["state"] not in FINAL_STATES and not running:
-            status["state"] = "died"
-        return status | {"age_seconds": max(0.0, round(time.time() - status["written"], 1))}
-
-
-def is_running(status: dict[str, Any]) -> bool:
-    """Return whether the process of a status runs, as far as is known; it may still evaluate after the training."""
-    is_here = status.get("host", socket.gethostname()) == socket.gethostname()
-    if not is_here:
-        return status["state"] not in FINAL_STATES
-    return _is_alive(status["pid"])
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's process, so it exists
-        pass
-    return True

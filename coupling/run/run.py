@@ -24,15 +24,15 @@ from coupling.run.action_limit import FIRST_LOOK, limiting_actions
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
 from coupling.run.policies import describe_unusable, refuse_policy_alone
-from coupling.run.screen import reporting_if_slow
+from coupling.run.screen import Screen, reporting_if_slow
 from coupling.run.selection import choose_policy
-from coupling.run.training import Screen, Signals, Training
+from coupling.run.training import Training
 from coupling.run.trust import note_training
 from coupling.run.warmup import run_warmup
 from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, fitted, with_overrides
 from coupling.settings.content import folder_name
-from coupling.signals import Interrupted, number_of
+from coupling.signals import Interrupted, Signals, number_of
 from coupling.worker.env_registry import PARALLEL, is_flow
 from coupling.worker.environments import Task, describe_task
 from rl_agent.config.defaults import warnings_of

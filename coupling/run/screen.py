@@ -5,7 +5,7 @@ import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -15,7 +15,7 @@ from coupling.errors import printable_lines
 from coupling.meanwhile import meanwhile
 from coupling.signals import leave_closed_terminal
 
-__all__ = ["ConsoleScreen", "progress_bar", "reporting_if_slow", "reporting_stalls"]
+__all__ = ["ConsoleScreen", "Screen", "progress_bar", "reporting_if_slow", "reporting_stalls"]
 
 _LINE_EVERY = 10.0  # seconds, without a terminal
 _LINE = 200  # characters of numbers, without a terminal
@@ -32,6 +32,19 @@ def _on_a_terminal_that_may_close() -> Iterator[None]:
         if error.errno != errno.EIO:
             raise
         leave_closed_terminal()
+
+
+class Screen(Protocol):
+    """Interface through which a run shows its progress."""
+
+    def say(self, text: str) -> None:
+        """Show a permanent line."""
+
+    def progress(self, status: dict[str, Any]) -> None:
+        """Replace the last status shown by the current one."""
+
+    def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
+        """Show the progress of the evaluation of a controller, in place of what was shown last."""
 
 
 class ConsoleScreen:

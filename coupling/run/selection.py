@@ -10,7 +10,7 @@ selected it.
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coupling.evaluation.evaluate import PolicyController, evaluate
 from coupling.evaluation.pool import EvaluationPool
@@ -18,12 +18,10 @@ from coupling.files import make_folders, read_json, reporting_damage, write_atom
 from coupling.run.action_limit import limiting_actions
 from coupling.run.folder import RunFolder
 from coupling.run.policies import read_policy
+from coupling.run.screen import Screen
 from coupling.settings.config import RunConfig, RunSettings
 from rl_agent.learner import Learner
 from rl_agent.rollout.seeds import Purpose
-
-if TYPE_CHECKING:
-    from coupling.run.training import Screen
 
 __all__ = ["CANDIDATES", "Candidates", "choose_policy", "describe_choice", "planned_steps"]
 
@@ -83,7 +81,7 @@ def _kept(folder: Path) -> dict[int, Path]:
     return {int(file.stem): file for file in files}
 
 
-def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen: "Screen") -> None:
+def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen: Screen) -> None:
     """Make the learner hand out the best of the kept policies and its own, and write the comparison to a file.
 
     Raises

@@ -4,25 +4,25 @@ It is one class in one file, because the start, the loop and the end of a run us
 """
 
 import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from coupling.errors import RunError, describe_os_error
 from coupling.launch import make_launcher
 from coupling.launch.prewarm import Standby
 from coupling.run.folder import RunFolder
-from coupling.run.log import RunLog, Speedometer, write_status
+from coupling.run.log import RunLog, Speedometer
+from coupling.run.screen import Screen
 from coupling.run.selection import Candidates
 from coupling.run.serving import terms_of, write_connection_of
+from coupling.run.status import status_of, steps_after_warm_up, write_status
 from coupling.run.supervisor import Supervisor
 from coupling.service.experience import ExperienceLog, keep_trying
 from coupling.service.server import Server
 from coupling.settings.config import AgentConfig, RunConfig
 from coupling.settings.external import EXTERNAL
-from coupling.signals import ENDING, Interrupted, leave_closed_terminal
+from coupling.signals import Interrupted, Signals
 from coupling.wire.address import endpoint_to_bind
 from coupling.wire.security import Keys
 from coupling.worker.environments import Task
@@ -32,67 +32,12 @@ from rl_agent.learner import Learner
 from rl_agent.replay.refer import FarWatch
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
-__all__ = ["Screen", "Signals", "Training"]
+__all__ = ["Training"]
 
 _SUPERVISE_EVERY = 0.2  # seconds
 _STATUS_EVERY = 1.0
 _FAREWELL = 12.0  # seconds: a worker that has lost its learner reconnects within ten
 _SAID_AFTER = 1.0
-
-
-class Screen(Protocol):
-    """Interface through which a run shows its progress."""
-
-    def say(self, text: str) -> None:
-        """Show a permanent line."""
-
-    def progress(self, status: dict[str, Any]) -> None:
-        """Replace the last status shown by the current one."""
-
-    def evaluating(self, name: str, over: int, episodes: int, actions: int) -> None:
-        """Show the progress of the evaluation of a controller, in place of what was shown last."""
-
-
-class Signals:
-    """Handler of Ctrl-C and :data:`coupling.signals.ENDING`, which raises :class:`Interrupted` or notes the signal.
-
-    Attributes
-    ----------
-    noted
-        The first signal received, 0 before.
-    """
-
-    def __init__(self) -> None:
-        self.noted = 0
-        self._deferring = False
-
-    def __enter__(self) -> "Signals":
-        heard = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-        self._before = {
-            number: signal.signal(number, self._handle) for number in (signal.SIGINT, *heard)
-        }
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            is_over = self.noted and number != signal.SIGINT
-            signal.signal(number, signal.SIG_IGN if is_over else handler)
-
-    @contextlib.contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Only note the first signal in :attr:`noted`; a second Ctrl-C interrupts."""
-        self._deferring = True
-        try:
-            yield
-        finally:
-            self._deferring = False
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        leave_closed_terminal()
-        is_first, self.noted = not self.noted, self.noted or number
-        # other signals may repeat while the run is ending: a closed terminal sends SIGHUP twice
-        if not (is_first and self._deferring) and (is_first or number == signal.SIGINT):
-            raise Interrupted(number=number)
 
 
 class Training:
@@ -364,59 +309,22 @@ class Training:
 
     def _write_status(self, state: str) -> dict[str, Any]:
         learner, server = self._learner, self._server
-        steps, updates = learner.environment_steps, learner.gradient_steps
-        rates = self._speed.rates(steps, updates, server.counts.round_trips)
-        under_way = [(e.episode_return, e.length) for e in learner.episodes_under_way()]
-        recent = self._log.recent.summary(steps, under_way)
-        status = {
-            "run": self._folder.path.name,
-            "state": state,
-            "epoch": self._epoch,
-            "environment_steps": steps,
-            "steps_planned": self._config.run.steps,
-            "gradient_steps": updates,
-            "steps_after_warm_up": _steps_after_warm_up(learner),
-            "ratio": _steps_after_warm_up(learner) / updates if updates else None,
-            "env_steps_per_gradient_step": self._config.agent.env_steps_per_gradient_step,
-            "episodes": self._log.episode_count,
-            "mean_return": recent and recent.mean_return,
-            "mean_length": recent and recent.mean_length,
-            "recent_episodes": recent and recent.ended,
-            "recent_under_way": recent and recent.under_way,
-            "recent_age_steps": recent and recent.age,
-            "steps_per_second": rates.environment_steps,
-            "updates_per_second": rates.gradient_steps,
-            "round_trips_per_second": rates.round_trips,
-            "batch_size": server.counts.round_trips / server.counts.batches
-            if server.counts.batches
-            else None,
-            "restarts": self._launcher.restarts,
-            "refused": server.refused,
-            **{
-                key: value
-                for key, value in vars(server.counts).items()
-                if key not in ("round_trips", "batches")
-            },
-            "agents": {
-                str(agent): int(count)
-                for agent, count in enumerate(server.exchange.agent_steps)
-                if count
-            },
-            "workers": server.liveness.summaries(),
-            "absent": [
-                slot
-                for slot in range(self._config.workers.processes)
-                if not server.liveness.connected(slot)
-            ],
+        rates = self._speed.rates(
+            learner.environment_steps, learner.gradient_steps, server.counts.round_trips
+        )
+        status = status_of(
+            self._folder.path.name, state, self._epoch, self._config, learner, server, rates,
+            self._log, self._launcher.restarts,
+        ) | {
             "deaths": list(self._supervisor.deaths),
             "warnings": list(self._supervisor.warnings),
-        }
+        }  # fmt: skip
         server.report = write_status(self._folder.status, status)
         return status
 
     def _last_line(self) -> str:
         learner = self._learner
-        warm, updates = _steps_after_warm_up(learner), learner.gradient_steps
+        warm, updates = steps_after_warm_up(learner), learner.gradient_steps
         agents = int((self._server.exchange.agent_steps > 0).sum())
         ratio = (
             f"{warm} / {updates} = {warm / updates:g}" if updates else "no gradient step was due"
@@ -439,9 +347,3 @@ def _planned_ratio(agent: AgentConfig) -> float:
         if isinstance(agent, OnPolicyConfig)
         else agent.env_steps_per_gradient_step
     )
-
-
-def _steps_after_warm_up(learner: Learner) -> int:
-    """Return the number of actions issued since learning began, for which gradient steps are due."""
-    counters = learner.counters
-    return counters.issued - counters.warm_up if counters.warm_up >= 0 else 0

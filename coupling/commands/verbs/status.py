@@ -27,7 +27,7 @@ def status(
 ) -> None:
     """Show the state of a run: steps, ratio, rates, agents and workers."""
     from coupling.run.folder import RunFolder
-    from coupling.run.log import is_running, read_status
+    from coupling.run.status import is_running, read_status
     from coupling.run.tables import print_status
 
     folder = RunFolder.find(path)

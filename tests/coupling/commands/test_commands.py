@@ -20,7 +20,7 @@ from coupling.commands import cli
 from coupling.commands.options import preset_or_word
 from coupling.errors import ConfigError
 from coupling.run.folder import RunFolder
-from coupling.run.log import write_status
+from coupling.run.status import write_status
 from coupling.settings.config import load_config
 from coupling.simulation.case import load_case
 from coupling.simulation.files import parse_size

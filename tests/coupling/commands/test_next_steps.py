@@ -18,7 +18,7 @@ from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_foreign
 from coupling.launch.manual import ManualLauncher
 from coupling.run.folder import RunFolder
-from coupling.run.log import write_status
+from coupling.run.status import write_status
 from coupling.settings.config import RunConfig, load_config
 from coupling.wire.connection import Connection, read_connection, write_connection
 from coupling.worker.environments import describe_task

@@ -18,9 +18,10 @@ from coupling.film.curves import plot_runs
 from coupling.pages.metrics import _COUNTERS, _GAUGES, _OF_WORKERS, prometheus_text
 from coupling.pages.report import _evaluations, _runs, write_report
 from coupling.run.folder import RunFolder, episodes_table, statistics_table
-from coupling.run.log import RunLog, read_status, write_status
+from coupling.run.log import RunLog
 from coupling.run.policies import load_controller
 from coupling.run.run import _evaluated, load_learner
+from coupling.run.status import read_status, write_status
 from coupling.run.tables import print_status
 from coupling.service.experience import Closed, ExperienceLog, Opened, Taken
 from coupling.settings.config import load_config

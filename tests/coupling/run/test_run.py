@@ -18,8 +18,8 @@ from coupling.errors import ConfigError
 from coupling.film.curves import plot_runs
 from coupling.run import run
 from coupling.run.folder import RunFolder
-from coupling.run.log import read_status
 from coupling.run.run import is_complete
+from coupling.run.status import read_status
 from coupling.settings.config import load_config
 from coupling.worker.environments import describe_task
 from rl_agent.learner import Learner

@@ -8,8 +8,8 @@ import pytest
 import zmq
 
 from coupling.launch import make_launcher
-from coupling.run.log import read_status, write_status
 from coupling.run.screen import ConsoleScreen
+from coupling.run.status import read_status, write_status
 from coupling.run.tables import print_status
 from coupling.settings.config import WorkerSettings
 from coupling.wire.security import Guard, Keys
