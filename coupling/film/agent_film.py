@@ -12,7 +12,8 @@ from coupling.evaluation.evaluate import baselines_of
 from coupling.evaluation.pool import held_out_seeds, refuse_unfit
 from coupling.files import read_json, reporting_damage
 from coupling.film.arrangement import Lines
-from coupling.film.flow_film import Ending, check_films, render_film
+from coupling.film.ending import Ending
+from coupling.film.flow_film import check_films, render_film
 from coupling.film.task_film import film_task
 from coupling.modules import OwnFolder
 from coupling.run.agents import find_agent
@@ -103,21 +104,22 @@ def render(
         check_films(files)
         agent: Controller = load_controller(folder, deterministic=deterministic, seed=seed)
         with progress_bar("filming") as progress:
-            arguments: dict[str, Any] = {
-                "env": config.env,
-                "env_options": config.env_options,
-                "seeds": _seeds(config.env, config.env_options, agent, seed, episodes),
-                "actions": actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS),
-                "tally": evaluated(path, changes, against=against, deterministic=deterministic),
-                "progress": progress,
-            }
             controllers = {_AGENT: agent} | {_label(name): shipped[name] for name in against}
-            if flow:
-                with _reporting_errors(config.env):
-                    # a custom task may change the current folder
-                    absolute = [file.absolute() for file in files]
-                    return render_film(controllers, absolute, fps=fps or FPS, **arguments, **look)
-            return film_task(controllers, files, fps=fps, **arguments)
+            seeds = _seeds(config.env, config.env_options, agent, seed, episodes)
+            actions = actions or (_FLOW_ACTIONS if flow else _TASK_ACTIONS)
+            tally = evaluated(path, changes, against=against, deterministic=deterministic)
+            if not flow:
+                return film_task(
+                    controllers, files, env=config.env, env_options=config.env_options, seeds=seeds, actions=actions,
+                    fps=fps, tally=tally, progress=progress,
+                )  # fmt: skip
+            with _reporting_errors(config.env):
+                # a custom task may change the current folder
+                absolute = [file.absolute() for file in files]
+                return render_film(
+                    controllers, absolute, env=config.env, env_options=config.env_options, seeds=seeds,
+                    actions=actions, fps=fps or FPS, tally=tally, progress=progress, **look,
+                )  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
@@ -142,7 +144,7 @@ def evaluated(
     if changes:
         return []
     folder = find_agent(path)
-    return _tally(folder, against, deterministic, is_flow(folder.config().env))
+    return _evaluation_lines(folder, against, deterministic, is_flow(folder.config().env))
 
 
 @contextlib.contextmanager
@@ -167,7 +169,7 @@ def _label(name: str) -> str:
     return _LABELS.get(name, name.replace("_", " "))
 
 
-def _tally(
+def _evaluation_lines(
     folder: RunFolder, against: Sequence[str], deterministic: bool, flow: bool = True
 ) -> Lines:
     evaluation = read_json(folder.evaluation) if folder.evaluation.exists() else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from cases.episodes import Episodes
 from cases.flow_env import FlowVectorEnv
 from coupling.evaluation.result import second_half
 from coupling.film.arrangement import Arrangement, Lines
+from coupling.film.ending import HOLD_SECONDS, Ending
 from flowsim import Simulation
 from flowsim.render.action_plot import History, draw_traces
 from flowsim.render.fields import (
@@ -36,8 +37,6 @@ from flowsim.render.fields import (
 from flowsim.render.films import FPS, is_series, write_films
 from flowsim.render.quantities import Quantity
 
-HOLD_SECONDS = 1.5
-"""Time for which the last frame is shown."""
 FRAMES_PER_ACTION = 5
 _ZOOM = 2.0
 _SUFFIXES = (".mp4", ".gif", ".webp", ".png")
@@ -45,34 +44,6 @@ _ALLOWED = ".mp4, .gif, .webp or .png"
 
 _Moment = tuple[list[Scene], Caption]
 """Content of a panel at a solver step: the scenes of its quantities, and the caption."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How one simulation of a video ended.
-
-    Attributes
-    ----------
-    title : str
-        Title of its panel.
-    episode_return : float
-        Undiscounted sum of the rewards.
-    actions : int
-        Number of actions.
-    failed : bool
-        Whether the agent left the box, or the simulation diverged.
-    how : str
-        How it ended: `survived`, `left the box` or `diverged`.
-    measures : mapping
-        Measures of the task (``FlowTask.measures``) by name, averaged over the second half of the actions so far.
-    """
-
-    title: str
-    episode_return: float
-    actions: int
-    failed: bool
-    how: str = "survived"
-    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

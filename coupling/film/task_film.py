@@ -16,7 +16,7 @@ from gymnasium.spaces import Box
 from coupling.errors import ConfigError, RunError
 from coupling.evaluation.evaluate import Controller
 from coupling.film.arrangement import Arrangement, Lines
-from coupling.film.flow_film import HOLD_SECONDS, Ending
+from coupling.film.ending import HOLD_SECONDS, Ending
 from coupling.worker.environments import make_single
 from coupling.worker.guard import FailureError
 from flowsim.render.fields import Caption, Picture, frame_picture

@@ -20,12 +20,12 @@ from flowsim.render.films import FPS, write_films
 from flowsim.render.flow import draw_flow
 from flowsim.render.quantities import VORTICITY, Quantity
 
-__all__ = ["Ending", "simulate"]
+__all__ = ["SimulationEnd", "simulate"]
 
 BoolArray = NDArray[np.bool_]
 
 
-class Ending(NamedTuple):
+class SimulationEnd(NamedTuple):
     """Why a simulation ended, in words, and whether it reached its full duration."""
 
     why: str
@@ -50,7 +50,7 @@ def simulate(
     netcdf: bool = False,
     say: Callable[[str], None] = lambda text: None,
     progress: Callable[[float], None] = lambda done: None,
-) -> Ending:
+) -> SimulationEnd:
     """Run one simulation and write forces, fields, restarts and videos.
 
     Parameters
@@ -95,7 +95,7 @@ def simulate(
 
     Returns
     -------
-    Ending
+    SimulationEnd
         Why the simulation ended: it reached its duration, a body left the box, or it diverged.
 
     Raises
@@ -182,8 +182,8 @@ def simulate(
     except OSError as error:
         raise RunError(describe_os_error(error, output) + files.resume_hint()) from error
     if recorder.ending:
-        return Ending(recorder.ending, complete=False)
-    return Ending(f"finished after {int(simulation.steps[0])} steps", complete=True)
+        return SimulationEnd(recorder.ending, complete=False)
+    return SimulationEnd(f"finished after {int(simulation.steps[0])} steps", complete=True)
 
 
 def _restart(simulation: Simulation, path: Path) -> dict[str, float]:

@@ -134,7 +134,7 @@ def test_a_film_of_convection_shows_the_temperature_unless_told_otherwise(monkey
 def test_tally_counts_all_episodes_of_the_evaluation(tmp_path):
     """The tally gives the survival rate of evaluation.json in episodes, for the kind of actions filmed."""
     folder = RunFolder(tmp_path)
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == []
+    assert agent_film._evaluation_lines(folder, ["zero"], deterministic=True) == []
     after = {
         "episodes": 48,
         "survival": 45 / 48,
@@ -144,13 +144,13 @@ def test_tally_counts_all_episodes_of_the_evaluation(tmp_path):
         json.dumps({"after": after, "drawing": {"episodes": 48, "survival": 41 / 48}})
     )
     expected = [("evaluation: trained agent", "45 of 48"), ("evaluation: no control", "0 of 48")]
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
-    assert agent_film._tally(folder, [], deterministic=False) == [
+    assert agent_film._evaluation_lines(folder, ["zero"], deterministic=True) == expected
+    assert agent_film._evaluation_lines(folder, [], deterministic=False) == [
         ("evaluation: trained agent", "41 of 48")
     ]
     folder.evaluation.write_text(json.dumps({"after": after}))
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
-    assert agent_film._tally(folder, [], deterministic=False) == []
+    assert agent_film._evaluation_lines(folder, ["zero"], deterministic=True) == expected
+    assert agent_film._evaluation_lines(folder, [], deterministic=False) == []
 
 
 def test_tally_shows_the_last_measure_even_if_small(tmp_path):
@@ -163,4 +163,4 @@ def test_tally_shows_the_last_measure_even_if_small(tmp_path):
         json.dumps({"after": after | {"baselines": {"zero": zero}}, "drawing": after})
     )
     expected = [("evaluation: trained agent", "0.0008513"), ("evaluation: no control", "1.234")]
-    assert agent_film._tally(folder, ["zero"], deterministic=True) == expected
+    assert agent_film._evaluation_lines(folder, ["zero"], deterministic=True) == expected
