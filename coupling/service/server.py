@@ -10,7 +10,7 @@ with one method for each kind of message, because all of them use the same sessi
 """
 
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
@@ -23,6 +23,7 @@ from coupling.service.ledger import OrderError, Verdict
 from coupling.service.liveness import Liveness
 from coupling.service.processes import is_seen
 from coupling.service.sessions import Counts, Session
+from coupling.service.status_limiter import StatusLimiter
 from coupling.service.terms import Learning, Terms
 from coupling.wire.protocol import (
     VERSION,
@@ -52,8 +53,6 @@ _MESSAGES_A_TURN = 4096  # so that a peer that floods the socket cannot stop the
 _REMEMBERED_OFFENDERS = 65536
 _MOMENT = 20  # milliseconds
 _LATE_COPIES = 3  # of messages of a session, which a network may produce
-# STATUS requests answered per second; a peer that sends more is ignored for the rest of the second
-_STATUS_OF_A_PEER, _STATUS_OF_ALL = 100, 400
 _UNLEARNABLE = (
     f"sent a step that cannot be learned from: a number is beyond {LARGEST_NUMBER:g}, or an observation beyond "
     f"{FARTHEST:g} standard deviations; its episode ends at the step before"
@@ -137,8 +136,7 @@ class Server:
         )
         self.liveness = Liveness(self.exchange.ledger, terms, clock)
         self._offenders: OrderedDict[bytes, None] = OrderedDict()
-        self._asked: Counter[bytes] = Counter()  # STATUS requests of each peer
-        self._asked_since = clock()  # since this time, for one second
+        self._status_limiter = StatusLimiter(clock)
         self.errors: list[tuple[int, str]] = []
         self.farewells: list[tuple[int, str]] = []
         self.warnings: list[str] = []
@@ -175,17 +173,16 @@ class Server:
                 route, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
-            self._hear(route, frames)
+            self._handle(route, frames)
         self.exchange.settle()
         for number in self.exchange.complaints:
             if number in self.liveness:
                 self._warn(self.liveness[number], _UNLEARNABLE)
         self.exchange.complaints.clear()
 
-    def _hear(self, route: bytes, frames: list[bytes]) -> None:
+    def _handle(self, route: bytes, frames: list[bytes]) -> None:
         """Handle one message; a violation is counted and answered with its reason, and its sender is then ignored."""
-        rests = self._asked[route] >= _STATUS_OF_A_PEER and self._asked_lately()
-        if rests or route in self._offenders:
+        if self._status_limiter.ignores(route) or route in self._offenders:
             self.counts.unheard += 1
             return
         minor = 0
@@ -195,14 +192,14 @@ class Server:
             header, body = decode(frames[0])
             minor = header.minor
             if header.kind in (Kind.RESET, Kind.STEP):
-                self._order(route, header, frames[0], body)
+                self._handle_step(route, header, frames[0], body)
                 return
             message = decode_control(header, body)
             if isinstance(message, Hello):
                 self.exchange.settle()  # accepted messages may be of the process that this one replaces
                 self._hello(route, message)
             elif isinstance(message, Status):
-                self._print_status(route)
+                self._answer_status(route)
             elif isinstance(message, Heartbeat | Error | Goodbye):
                 self._sign_of_life(route, header, message)
             else:
@@ -221,30 +218,22 @@ class Server:
             else:
                 self._reject(route, str(error), minor)
 
-    def _print_status(self, route: bytes) -> None:
+    def _answer_status(self, route: bytes) -> None:
         """Answer STATUS, unless there are so many requests that answering would slow the learning."""
-        if not self._asked_lately():
-            self._asked.clear()
-            self._asked_since = self._clock()
-        self._asked[route] += 1
-        if self._asked.total() > _STATUS_OF_ALL:
+        if self._status_limiter.admits(route):
+            self._send(route, encode_control(StatusReply(self.report), epoch=self._terms.epoch))
+        else:
             self.counts.unheard += 1
-            return
-        self._send(route, encode_control(StatusReply(self.report), epoch=self._terms.epoch))
 
-    def _asked_lately(self) -> bool:
-        """Return whether the second in which STATUS requests are counted is not over."""
-        return self._clock() - self._asked_since < 1.0
-
-    def _order(self, route: bytes, header: Header, frame: bytes, body: bytes) -> None:
+    def _handle_step(self, route: bytes, header: Header, frame: bytes, body: bytes) -> None:
         """Handle a RESET or STEP according to the ledger."""
-        session = self._found(route, header)
+        session = self._session_or_reject(route, header)
         if session is None:
             return
         verdict = self.exchange.ledger.classify(header)
         # the worker is still answered over the connection by which it was heard
         if verdict in (Verdict.FORK, Verdict.LATE):
-            self._contest(route, session, header, verdict)
+            self._answer_conflict(route, session, header, verdict)
             return
         if verdict is Verdict.TAKE:
             self.exchange.accept(frame, header, body)
@@ -266,7 +255,9 @@ class Server:
             }
             self._send(route, encode_control(pause, **ids))
 
-    def _contest(self, route: bytes, session: Session, header: Header, verdict: Verdict) -> None:
+    def _answer_conflict(
+        self, route: bytes, session: Session, header: Header, verdict: Verdict
+    ) -> None:
         """Tell the sender that its message contradicts the session, and warn the run unless it is a late copy."""
         name = f"{header.kind.name} {header.sequence}"
         if verdict is Verdict.FORK:
@@ -296,7 +287,7 @@ class Server:
         ids = {"session": header.session, "sequence": header.sequence, "epoch": self._terms.epoch}
         self._send(route, encode_control(Error(reason), **ids))
 
-    def _found(self, route: bytes, header: Header) -> Session | None:
+    def _session_or_reject(self, route: bytes, header: Header) -> Session | None:
         """Return the session of a message and record its sign of life; refuse a message of an unknown session."""
         session = self.liveness.heard(header.session)
         if session is None:
@@ -313,7 +304,7 @@ class Server:
     def _sign_of_life(
         self, route: bytes, header: Header, message: Heartbeat | Error | Goodbye
     ) -> None:
-        session = self._found(route, header)
+        session = self._session_or_reject(route, header)
         if session is None:
             return
         if isinstance(message, Heartbeat):
