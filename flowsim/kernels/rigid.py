@@ -327,6 +327,11 @@ def respond_mounted(
         traits[MASS_LAG],
         traits[INERTIA_LAG],
     )
+    if mass + lag + min(su[0], sv[0]) <= 1e-6 * traits[FLUID_MASS]:
+        # it has no mass of its own, and no fluid to follow
+        body[FORCE_X], body[FORCE_Y], body[TORQUE] = 0.0, 0.0, 0.0
+        turn = body[SPIN]
+        return body[VX] - turn * ay, body[VY] + turn * ax, turn
     # moving a body that turns about a point changes the velocity of its centre of mass
     old = body[VX_BEFORE] - spin * by, body[VY_BEFORE] + spin * bx, spin
     fx, fy = body[APPLIED_X] + mass * gravity[0], body[APPLIED_Y] + mass * gravity[1]

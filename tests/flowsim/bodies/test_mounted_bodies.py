@@ -229,3 +229,23 @@ def test_springs_without_effect_are_refused() -> None:
         still(Disk(center=(2.0, 2.0), motion="free")).spring_stiffness[:] = 1.0
     with pytest.raises(ValueError, match="neither held"):
         carangiform(center=(1.0, 1.0), held=("x",))
+
+
+@pytest.mark.parametrize("density", [0.5, 1.0])
+@pytest.mark.parametrize(
+    "mount", [{"held": ("angle",)}, {"springs": {"angle": Spring(stiffness=1.0)}}]
+)
+def test_body_without_fluid_under_it_keeps_its_motion(
+    mount: dict[str, Any], density: float
+) -> None:
+    body = Disk(diameter=0.6, center=(3.4, 2.0), motion="free", density=density, **mount)
+    sim = Simulation(Grid(32, 32, 1 / 8), Sides(), [body], viscosity=1 / 50)
+    sim.body_state.velocity[0, 0] = (1.0, 0.0)
+    sim.settle()
+    sim.advance(4.0)
+    state = sim.body_state
+    assert not sim.diverged[0]
+    assert sim.time[0] == pytest.approx(4.0)
+    assert state.position[0, 0, 0] > 5.0
+    assert 0.1 < state.velocity[0, 0, 0] < 2.0
+    assert (state.force[0, 0] == 0.0).all()
