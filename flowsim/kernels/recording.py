@@ -31,7 +31,7 @@ from flowsim.kernels.records import Clock
 
 Array = Any
 
-# schedules (B, 12)
+# schedules (B, 13)
 START, INTERVAL, STRIDE, NEXT = range(4)
 """Start, interval in time and in steps, and time of the next measurement."""
 SEEN, COUNT, ELAPSED = range(4, 7)
@@ -41,7 +41,9 @@ STEP, FIRST, DUE = range(7, 10)
 measurement if the next one is due now; zero otherwise."""
 READY, REFERENCE = 10, 11
 """The last DUE that the host has not seen yet, and the static pressure of the stream at that time."""
-SCHEDULE_COLUMNS = 12
+GIVEN = 12
+"""Whether the start was given: then a reset does not move it."""
+SCHEDULE_COLUMNS = 13
 
 # columns of a recording: flow, then each body and each probe; with a temperature, then each side and each probe
 ROW_TIME, ROW_DT, ROW_STEP, ROW_INTERVAL = range(4)
@@ -98,6 +100,8 @@ def look(b: int, clock: Clock, schedule: Array) -> bool:
     if taken == row[SEEN]:
         return False
     if taken < row[SEEN]:  # the flow was reset, or set to an older state
+        if row[GIVEN] == 0.0:
+            row[START] = min(row[START], time - dt)
         row[COUNT], row[ELAPSED], row[NEXT] = 0.0, 0.0, next_time(row, time - dt)
     row[SEEN] = taken
     if time - dt < row[START] - TOLERANCE:

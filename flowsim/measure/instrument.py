@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from flowsim.backend.host.given import is_finite, is_positive, is_whole
 from flowsim.kernels.recording import (
+    GIVEN,
     INTERVAL,
     NEXT,
     READY,
@@ -42,7 +43,7 @@ class Instrument:
     steps : int, optional
         Alternatively, number of steps between two measurements; 1 unless either is given.
     start : float, optional
-        Time at which to start; now unless given.
+        Time at which to start, also after a reset of the flow; now, and at once after a reset, unless given.
     pauses : bool
         Whether a flow that is due pauses until the host has measured it.
 
@@ -75,7 +76,7 @@ class Instrument:
         schedule[:, START] = self.start
         schedule[:, INTERVAL], schedule[:, STRIDE] = every or 0.0, steps or 1
         schedule[:, NEXT] = schedule[:, START] + every if every is not None else -np.inf
-        schedule[:, SEEN] = flow.steps
+        schedule[:, SEEN], schedule[:, GIVEN] = flow.steps, start is not None
         self._schedule = flow._device.array(schedule)
         cells, head, level = pressure_reference(flow)
         self._reference = Reference(flow._device.array(cells), head, level)
@@ -102,11 +103,11 @@ class Instrument:
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return a copy of the complete state, including the measurements."""
         self.collect()
-        return {"schedule": self._flow.to_host(self._schedule).copy()}
+        return {"schedule": self._flow.to_host(self._schedule[:, :GIVEN]).copy()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Continue from a state of :meth:`get_state`, of a compatible instrument (:meth:`fits`)."""
-        self._schedule[:] = self._flow._device.array(state["schedule"])
+        self._schedule[:, :GIVEN] = self._flow._device.array(state["schedule"])
 
     def fits(self, state: dict[str, NDArray[Any]]) -> bool:
         """Return whether a state is of an instrument with the same measurements and schedule."""

@@ -81,7 +81,7 @@ class Recorder(Instrument):
     steps : int, optional
         Alternatively, number of steps between two rows; every step unless either is given.
     start : float, optional
-        Time at which to start; now unless given.
+        Time at which to start, also after a reset of the flow; now, and at once after a reset, unless given.
     probes : (P, 2), optional
         Points of the box at which velocity and pressure are recorded.
 

@@ -37,7 +37,7 @@ class FieldStatistics(Instrument):
     every : float
         Time between two measurements, in units of D/U. Twenty per period of an oscillation are enough.
     start : float, optional
-        Time at which to start; now unless given.
+        Time at which to start, also after a reset of the flow; now, and at once after a reset, unless given.
 
     Attributes
     ----------

@@ -342,3 +342,25 @@ def test_temperature_records_are_saved_and_continue(tmp_path: Path) -> None:
         _ = Recorder(cold).heat_flux
     assert "heat_flux" not in Recorder(cold).arrays()
     assert "mean_temperature" not in FieldStatistics(cold).arrays()
+
+
+@pytest.mark.parametrize("every", [None, 0.1])
+def test_measurements_continue_after_a_reset_to_a_time_before_their_start(every):
+    sim = wake()
+    sim.advance(1.0)
+    recorder, statistics = Recorder(sim, every=every), FieldStatistics(sim, every=0.1)
+    given = Recorder(sim, every=every, start=1.0)
+    sim.advance(0.5)
+    rows = [len(recorder.rows(b)) for b in range(2)]
+    samples = statistics.samples.copy()
+    later = len(given.rows(0))
+    sim.reset()
+    sim.advance(0.5)
+    for b in range(2):
+        again = recorder.rows(b)[rows[b] :]
+        assert len(again) == (5 if every else int(sim.steps[b]))
+        np.testing.assert_allclose(again[0, 0], every or again[0, 1], atol=0.06)
+    assert (statistics.samples == samples + 5).all()
+    assert len(given.rows(0)) == later, "a start that was given holds after a reset, too"
+    sim.advance(1.0)
+    assert len(given.rows(0)) > later
