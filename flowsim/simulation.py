@@ -26,7 +26,7 @@ from flowsim.bodies.checks import check_bodies, check_kinds
 from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Sides
-from flowsim.grid import Grid
+from flowsim.grid import GHOSTS, Grid
 from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (
     ANGLE,
@@ -294,7 +294,7 @@ class Simulation(State):
         """Take a step, in the middle of which Python functions move bodies and change inflow profiles."""
         begin()
         with self._on_the_host():
-            running = self._index(np.flatnonzero(self._running).tolist())
+            running = np.flatnonzero(self._running).tolist()
             self._write_inflows(running, (self.time + self.dt).tolist(), varying=True)
             for b in np.flatnonzero(self._running):
                 for k in self._driven:
@@ -325,8 +325,15 @@ class Simulation(State):
         active : (B,) bool, optional
             Which simulations are advanced; all that have not diverged unless given.
         until : (B,) float64, optional
-            Times at which to end exactly.
+            Times at which to end exactly; flows that have reached theirs are not advanced.
+
+        Raises
+        ------
+        ValueError
+            For times that are NaN.
         """
+        if until is not None and np.isnan(until).any():
+            raise ValueError(f"until = {until!r}: a time to end at is not NaN")
         self._begin(active, np.inf if until is None else until)
         self._step_once()
 
@@ -425,6 +432,8 @@ class Simulation(State):
         self._running[:] = ~self.diverged if active is None else active & ~self.diverged
         self._stopped[:] = False
         self._until[:] = until
+        # a step over the rest of a time that is round-off would divide by it
+        self._running &= self.time < self._until - ROUND_OFF
 
     def _check_written(self) -> None:
         """Refuse invalid fluid properties that were written between steps."""
@@ -482,7 +491,8 @@ class Simulation(State):
         f = self._device_state.fields
         for field in (f.rate_u, f.rate_v, f.new_u, f.new_v, f.pressure):
             field[where] = 0
-        self._fill_given_sides(where)
+        self._use_inflows(which)
+        self._fill_given_sides(which)
         self._forget_departed(where)
         self.time[which], self.dt[which], self.steps[which] = 0.0, 0.0, 0
         self._speed[which] = np.hypot(*self.stream)
@@ -542,8 +552,8 @@ class Simulation(State):
         """
         self._add_inflow(side, profile)
         which = np.ones(self.batch, bool) if which is None else which
-        where = slice(None) if which.all() else self._index(np.flatnonzero(which).tolist())
-        self._write_inflows(where, self.time.tolist())
+        self._use_inflows(which)
+        self._write_inflows(np.flatnonzero(which).tolist(), self.time.tolist())
 
     def inflow_profiles(self) -> dict[str, FloatArray]:
         """Return the current velocity (u, v) along each side with a profile, by the name of the side.
@@ -553,9 +563,11 @@ class Simulation(State):
         dict of (B, 2, n + 2 G)
             Values at the n cells of the side and the G ghost cells at either end.
         """
+        given = self.to_host(self._device_state.box.given).astype(np.float64)
+        sizes = {number: (self.grid.nx, self.grid.ny)[number < 2] for number in self._inflows}
         return {
-            SIDE_NAMES[number]: inflow.at(float(self.time[0]))
-            for number, inflow in self._inflows.items()
+            SIDE_NAMES[number]: given[:, number, :, : size + 2 * GHOSTS]
+            for number, size in sizes.items()
         }
 
     def _add_inflow(self, side: str, profile: Profile) -> None:
@@ -611,8 +623,8 @@ class Simulation(State):
 
     @property
     def _each_step(self) -> bool:
-        """Whether Python code must run in every step: bodies are driven, or a profile varies in time."""
-        return bool(self._driven) or any(inflow.varies for inflow in self._inflows.values())
+        """Whether Python code must run in every step: bodies are driven, or a profile varied in time at least once."""
+        return isinstance(self._step, functools.partial)
 
     def settle(self, which: BoolArray | None = None) -> None:
         """Adapt the flow to bodies that were placed in it or changed speed: an impulsive start.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flowsim.backend.host.given import is_finite
+from flowsim.backend.host.given import has_two, is_finite, is_vector, is_whole
 from flowsim.bodies.resolution import extent_of
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
@@ -32,6 +32,23 @@ def check_kinds(bodies: Sequence[Body], sides: Sides) -> None:
     for k, body in enumerate(bodies):
         if not isinstance(body, Body):
             raise ValueError(f"body {k} is {body!r}: it must be a body, such as Disk()")
+
+
+def check_sensors(sensors: Sequence[tuple[int, tuple[float, float]]], bodies: int) -> None:
+    """Refuse sensors on bodies that do not exist, or at points that are not finite.
+
+    Raises
+    ------
+    ValueError
+    """
+    for n, sensor in enumerate(sensors):
+        if not has_two(sensor):
+            raise ValueError(f"sensor {n} is {sensor!r}, but must be a body's number and a point")
+        body, point = sensor
+        if not (is_whole(body) and 0 <= body < bodies):
+            raise ValueError(f"sensor {n} is on body {body!r}, but there are {bodies} bodies")
+        if not is_vector(point):
+            raise ValueError(f"sensor {n} is at {point!r}, but must be at two finite numbers")
 
 
 TIMES = (0.0, 0.13, 0.57, 1.19, 2.71)

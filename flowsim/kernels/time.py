@@ -48,6 +48,9 @@ REFERENCE_CFL = 0.5
 """CFL number of the step in which a cut cell is penalised by its solid share."""
 ABSURD_SPEED = 1e3
 """A flow faster than this many U has blown up."""
+LARGEST_RATIO = 10.0
+"""Ratio of a step to the last one beyond which it is an Euler step: the rates of a much shorter step say nothing about
+a longer one, which a multi-step method would extrapolate from them."""
 
 
 @device_function
@@ -65,7 +68,7 @@ def time_step(
     dt = min(cfl * h / speed, 0.9 * stable_decay / decay)
     if left < math.inf:
         left = max(left, 1e-12)
-        dt = left / math.ceil(left / dt - 1e-9)
+        dt = left / max(math.ceil(left / dt - 1e-9), 1)
     return dt
 
 
@@ -91,7 +94,7 @@ def grip_of_step(clock: Array, penalty: float, h: float, moves: bool) -> tuple[f
 def begin(
     clock: Array, bodies: Array, h: float, cfl: float, stable_decay: float, multistep: bool
 ) -> None:
-    """Set dt and its ratio to the last one, 0 for the first step and for Euler; store the bodies' motion before it.
+    """Set dt and its ratio to the last one, 0 for an Euler step; store the bodies' motion before it.
 
     ``clock`` and ``bodies`` are the rows of one simulation in the clocks and in the states of bodies.
     """
@@ -99,7 +102,8 @@ def begin(
     left = clock[UNTIL] - clock[TIME]
     diffusivity = max(clock[VISCOSITY], clock[DIFFUSIVITY])
     dt = time_step(clock[SPEED], diffusivity, h, cfl, stable_decay, left)
-    clock[DT], clock[RATIO] = dt, dt / last if multistep and last > 0.0 else 0.0
+    follows = multistep and last > 0.0 and dt <= LARGEST_RATIO * last
+    clock[DT], clock[RATIO] = dt, dt / last if follows else 0.0
     for k in range(bodies.shape[0]):
         bodies[k, VX_BEFORE], bodies[k, VY_BEFORE] = bodies[k, VX], bodies[k, VY]
         bodies[k, SPIN_BEFORE], bodies[k, ANGLE_BEFORE] = bodies[k, SPIN], bodies[k, ANGLE]

@@ -103,5 +103,5 @@ def check_steady(flow: Simulation) -> None:
     for k, body in enumerate(flow.bodies):
         if body.motion == "free":
             raise ValueError(f"body {k} is free, so the flow has no steady state: hold the body")
-    if any(inflow.varies for inflow in flow._inflows.values()):
+    if flow._has_varying_inflow():
         raise ValueError("an inflow varies in time, so the flow has no steady state")

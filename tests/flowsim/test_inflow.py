@@ -108,3 +108,31 @@ def test_perturbation_breaks_the_symmetry_and_is_off_by_default():
     lifts = [abs(sim.body_state.force[0, 0, 1]) for sim in (plain, pushed)]
     assert lifts[0] < 1e-3 < 0.05 < lifts[1]
     assert pushed.max_divergence().max() < 1e-10
+
+
+def test_profiles_that_vary_in_time_are_used_by_the_chosen_flows_only():
+    grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
+    sim = Simulation(grid, sides, viscosity=0.02, batch=3, dtype="float64")
+    sim.advance(0.1)
+    sim.set_inflow("left", lambda s, t: 1.5 + t + 0 * s, which=np.array([True, False, False]))
+    sim.set_inflow("left", lambda s: 0.5 + 0 * s, which=np.array([False, False, True]))
+    sim.advance([0.3, 0.2, 0.1])
+    expected = [1.5 + 0.4, 1.0, 0.5]
+    np.testing.assert_allclose(sim.u[:, G, G], expected, rtol=1e-12)
+    np.testing.assert_allclose(sim.inflow_profiles()["left"][:, 0, G], expected, rtol=1e-12)
+    assert (sim.inflow_profiles()["left"][:, 1] == 0.0).all()
+    # each flow uses the newest profile from its reset on
+    sim.reset(np.array([True, True, False]))
+    sim.advance(0.1)
+    np.testing.assert_allclose(sim.u[:, G, G], 0.5)
+
+
+def test_profiles_are_those_at_the_time_of_each_flow():
+    grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
+    sim = Simulation(grid, sides, viscosity=0.02, batch=2, dtype="float64")
+    sim.set_inflow("left", lambda s, t: 1.0 + t + 0 * s)
+    sim.reset()
+    sim.advance([1.0, 0.5])
+    profiles = sim.inflow_profiles()["left"]
+    assert profiles.shape == (2, 2, 16 + 2 * G)
+    np.testing.assert_allclose(profiles[:, 0, G], [2.0, 1.5], rtol=1e-12)

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation
+from flowsim import Disk, Ellipse, Grid, HalfDisk, Sides, Simulation, polygon
+from flowsim.kernels.layout import (
+    CLOCK_COLUMNS,
+    DT,
+    RATIO,
+    SPEED,
+    STATE_COLUMNS,
+    UNTIL,
+    VISCOSITY,
+)
+from flowsim.kernels.time import begin
 
 
 def wake(batch: int = 1, **options) -> Simulation:
@@ -216,3 +226,65 @@ def test_a_step_allocates_nothing_that_grows_with_grid_or_batch() -> None:
     assert many == few
     assert small < 16_000
     assert large < 16_000 < 8 * 128 * 64 * 4
+
+
+def wake_of_disk(**options) -> Simulation:
+    options = {"viscosity": 1 / 50, "dtype": "float64"} | options
+    return Simulation(Grid(48, 32, 1 / 8), Sides(), [Disk(center=(2.0, 2.01))], **options)
+
+
+def test_flows_that_have_reached_their_end_take_no_step() -> None:
+    sim = wake_of_disk(batch=2)
+    sim.advance(0.5)
+    before = [sim.get_state(b) for b in range(2)]
+    sim.advance(0.0)
+    sim.advance([1e-12, 0.0])
+    sim.step(until=sim.time - 0.1)
+    for b in range(2):
+        for name, array in sim.get_state(b).items():
+            np.testing.assert_array_equal(array, before[b][name], err_msg=name)
+    sim.advance(np.array([0.3, 0.0]))
+    np.testing.assert_allclose(sim.time, [0.8, 0.5])
+    assert not sim.diverged.any()
+    with pytest.raises(ValueError, match="a time to end at is not NaN"):
+        sim.step(until=np.array([1.0, np.nan]))
+
+
+def test_advancing_in_parts_with_a_rest_of_round_off_ends_on_time() -> None:
+    sim, end = wake_of_disk(), 0.7
+    while sim.time[0] < end:
+        sim.advance(min(0.1, end - sim.time[0]))
+        if end - sim.time[0] < 1e-9:
+            break
+    assert not sim.diverged[0]
+    assert np.isfinite(sim.body_state.force).all()
+    sim.advance(max(0.0, end - sim.time[0]))
+    assert sim.time[0] == pytest.approx(end, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("last", "ratio"), [(0.04, 0.5), (0.0021, 0.02 / 0.0021), (1e-3, 0.0), (1e-6, 0.0)]
+)
+def test_a_step_after_a_much_shorter_one_is_an_euler_step(last: float, ratio: float) -> None:
+    clock = np.zeros(CLOCK_COLUMNS)
+    clock[[DT, UNTIL, SPEED, VISCOSITY]] = last, 0.02, 1.0, 0.001
+    begin(clock, np.zeros((0, STATE_COLUMNS)), 0.1, 0.5, 1.0, True)
+    assert clock[DT] == pytest.approx(0.02)
+    assert clock[RATIO] == pytest.approx(ratio)
+
+
+def test_bodies_on_a_side_have_the_same_force_after_a_restart() -> None:
+    """The faces on a side are not predicted, but the force on a body that covers a part of it counts them."""
+    step = polygon([(-1, -0.5), (1, -0.5), (1, 0.5), (-1, 0.5)], center=(1.0, 0.5))
+    sides = Sides("inflow", "outflow", "no_slip", "no_slip")
+    sim, again = (
+        Simulation(Grid(48, 16, 1 / 8), sides, [step], viscosity=1 / 100) for _ in range(2)
+    )
+    for flow in (sim, again):
+        flow.set_inflow("left", lambda s: np.maximum(s - 1.0, 0.0))
+        flow.reset()
+    sim.advance(1.0)
+    again.set_state(0, sim.get_state())
+    for flow in (sim, again):
+        flow.step()
+    np.testing.assert_array_equal(again.body_state.force, sim.body_state.force)

@@ -16,6 +16,7 @@ from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on
 from flowsim.backend.host.given import is_vector, is_whole
 from flowsim.backend.temperature import HeatTable, Temperature, tabulate
 from flowsim.bodies import Body
+from flowsim.bodies.checks import check_sensors
 from flowsim.bodies.jets import Jet, JetTable, tabulate_jets
 from flowsim.bodies.table import BodyState, BodyTable, springs_of
 from flowsim.boundary import Side, Sides
@@ -99,6 +100,7 @@ class Arrays:
         for name, vector in (("stream", stream), ("gravity", gravity)):
             if not is_vector(vector):
                 raise ValueError(f"{name} = {vector!r}: it must be two finite numbers")
+        check_sensors(sensors, len(bodies))
         self.grid, self.sides, self.bodies, self.batch = grid, sides, tuple(bodies), batch
         self.stream, self.gravity = stream, gravity
         self.dtype, self.backend = np.dtype(dtype), backend
@@ -122,6 +124,9 @@ class Arrays:
         self._device.reserve(batch, grid, dtype, memory_needed(grid, batch, dtype, heated))
         self._side_kinds = self.sides.kinds()
         self._inflows: dict[int, Inflow] = {}
+        """The newest profile of each inflow side, by the number of the side."""
+        self._used_inflows: list[dict[int, Inflow]] = [{} for _ in range(batch)]
+        """The profiles that each simulation uses, until its next reset."""
         self._table = BodyTable.of(self.bodies, grid.h, batch)
         self.jets = tuple(jets)
         self._device_state = self._arrange(sweeps, sensors)

@@ -77,6 +77,7 @@ class Snapshots(Arrays):
             array[b] = (
                 state[name] if isinstance(array, np.ndarray) else self._device.array(state[name])
             )
+        self._predict_sides(b)
 
     def store_states(self, states: dict[str, NDArray[Any]]) -> dict[str, Array]:
         """Store states as arrays of the backend, for :meth:`restore_states`.
@@ -124,6 +125,12 @@ class Snapshots(Arrays):
         for name, array in self._state_arrays().items():
             to, by = host if isinstance(array, np.ndarray) else near
             array[to] = stored[name][by]
+        self._predict_sides(near[0])
+
+    def _predict_sides(self, where: Any) -> None:
+        """Copy the velocity to the predicted one: no sweep predicts that on a side, but it counts for bodies there."""
+        fields = self._device_state.fields
+        fields.new_u[where], fields.new_v[where] = fields.u[where], fields.v[where]
 
     def _check_states(self, states: dict[str, NDArray[Any]]) -> None:
         """Raise an error for stacked states that belong to another grid, precision or set of bodies."""

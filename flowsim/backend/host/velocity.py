@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from flowsim.backend.host.arrays import Arrays
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
+from flowsim.inflow import Inflow
 from flowsim.kernels.far_field import forget_departed
 from flowsim.kernels.forcing import LAST_DT
 
@@ -56,13 +57,15 @@ class Velocity(Arrays):
         if (room := self._device_state.far_room) is not None:
             forget_departed(room.vortices, room.excess, where)
 
-    def _fill_given_sides(self, where: Any) -> None:
+    def _fill_given_sides(self, which: NDArray[np.bool_]) -> None:
+        members = np.flatnonzero(which).tolist()
+        where = slice(None) if which.all() else self._index(members)
         nx, ny, box = self.grid.nx, self.grid.ny, self._device_state.box
         given = np.repeat(
             self.sides.velocities(self.stream)[:, :, None], box.given.shape[-1], axis=2
         )
         box.given[where] = self._device.array(given.astype(self.dtype))
-        self._write_inflows(where, [0.0] * self.batch)
+        self._write_inflows(members, [0.0] * self.batch)
         walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
         for side, index in ((0, G), (1, G + nx)):
             if self._side_kinds[side] in walls and side not in self._inflows:
@@ -71,18 +74,39 @@ class Velocity(Arrays):
             if self._side_kinds[side] in walls and side not in self._inflows:
                 self.v[where, :, index] = given[side, 1, 0]
 
-    def _write_inflows(self, where: Any, times: Sequence[float], varying: bool = False) -> None:
-        """Write the profiles of inflow sides, with ``varying`` only those that vary in time, to some simulations."""
+    def _use_inflows(self, which: NDArray[np.bool_]) -> None:
+        """Let some simulations use the newest profiles."""
+        for b in np.flatnonzero(which):
+            self._used_inflows[b] = dict(self._inflows)
+
+    def _has_varying_inflow(self) -> bool:
+        """Return whether a profile that a simulation uses varies in time."""
+        return any(inflow.varies for used in self._used_inflows for inflow in used.values())
+
+    def _write_inflows(
+        self, members: Sequence[int], times: Sequence[float], varying: bool = False
+    ) -> None:
+        """Write the profiles that some simulations use, with ``varying`` only those that vary in time.
+
+        ``times`` are those of all simulations.
+        """
         nx, ny = self.grid.nx, self.grid.ny
-        for side, inflow in self._inflows.items():
-            if varying and not inflow.varies:
+        for side in self._inflows:
+            lines: dict[int, FloatArray] = {}
+            profiles: dict[tuple[Inflow, float], FloatArray] = {}
+            for b in members:
+                inflow = self._used_inflows[b].get(side)
+                if inflow is None or (varying and not inflow.varies):
+                    continue
+                moment = inflow, times[b] if inflow.varies else 0.0
+                if moment not in profiles:
+                    profiles[moment] = inflow.at(moment[1])
+                lines[b] = profiles[moment][b]
+            if not lines:
                 continue
-            profiles = {t: inflow.at(t) for t in (set(times) if inflow.varies else {0.0})}
-            values = np.stack(
-                [profiles[t if inflow.varies else 0.0][b] for b, t in enumerate(times)]
-            )
-            line = self._device.array(values.astype(self.dtype))[where]
-            self._device_state.box.given[where, side, :, : values.shape[-1]] = line
+            where = self._index(list(lines))
+            line = self._device.array(np.stack(list(lines.values())).astype(self.dtype))
+            self._device_state.box.given[where, side, :, : line.shape[-1]] = line
             if side < 2:
                 self.u[where, G + side * nx] = line[..., 0, :]
             else:
