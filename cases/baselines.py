@@ -302,10 +302,11 @@ NAMED: dict[str, dict[str, Controller]] = {
     },
     "flowsim/FluidicPinball-v0": {
         "boat_tailing": ConstantController((0.0, -1.0, 1.0)),
+        # costs power at every amplitude: this one is not from the search
         "base_bleed": ConstantController((0.0, 0.25, -0.25)),
-        "magnus": ConstantController((-0.25, -0.25, -0.25)),
-        "forward_stagnation": ConstantController((-0.25, 0.0, 0.0)),
-        "harmonic": HarmonicController((0.0, 0.25, 0.25), 5.0),
+        "magnus": ConstantController((-0.1, -0.1, -0.1)),
+        "forward_stagnation": ConstantController((-0.354, 0.0, 0.0)),
+        "harmonic": HarmonicController((0.0, 0.1, 0.1), 5.0),
     },
     "flowsim/RotatingCylinder-v0": {
         "constant_spin": ConstantController((0.1,)),
