@@ -17,6 +17,7 @@ from coupling.errors import RunError
 from coupling.launch.local import LocalLauncher
 from coupling.service.experience import ExperienceLog
 from coupling.service.server import Learning, Server, Terms
+from coupling.service.terms import NotLearning
 from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
 from coupling.wire.protocol import HEADER_SIZE
 from coupling.wire.security import Guard, Keys, secure_client
@@ -81,7 +82,7 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
 gym.register(id="flowsim/Null-v0", vector_entry_point="coupling.bench.service:NullVectorEnv")
 
 
-class NullLearner:
+class NullLearner(NotLearning):
     """Learner that returns zero actions and learns nothing."""
 
     def __init__(self) -> None:
@@ -113,21 +114,6 @@ class NullLearner:
 
     def abandon(self, agents: np.ndarray) -> None:
         """Do nothing."""
-
-    def updates_due(self) -> int:
-        """Return 0."""
-        return 0
-
-    def update(self) -> None:
-        """Do nothing."""
-
-    def learnable(self, observations: np.ndarray) -> np.ndarray:
-        """Return True for all observations."""
-        return np.ones(len(observations), bool)
-
-    def may_act(self) -> bool:
-        """Return True."""
-        return True
 
 
 def bench_coupling(

@@ -7,6 +7,7 @@ an evaluation and a training.
 import numpy as np
 
 from coupling.evaluation.result import Evaluation
+from coupling.service.terms import NotLearning
 from rl_agent.policy import Policy
 from rl_agent.rollout.open_episodes import Decision
 
@@ -16,7 +17,7 @@ CONTROLLERS = ("agent", "zero", "random")
 """The controllers; each environment plays its episodes with the first one, then with the next."""
 
 
-class Acting:
+class Acting(NotLearning):
     """The learner's interface for the service (:class:`coupling.service.terms.Learning`), without learning.
 
     Parameters
@@ -147,21 +148,6 @@ class Acting:
             if len(mine) < self._quota[agent]:
                 mine.append((float(self._return[agent]), int(self.actions[agent]), not died))
 
-    def learnable(self, observations: np.ndarray) -> np.ndarray:
-        """Return True for all observations, since nothing is learned."""
-        return np.ones(len(observations), np.bool_)
-
     def abandon(self, agents: np.ndarray) -> None:
         """Discard open episodes, which are played again."""
         self._return[agents] = self.actions[agents] = 0
-
-    def updates_due(self) -> int:
-        """Return 0, since nothing is learned."""
-        return 0
-
-    def update(self) -> None:
-        """Do nothing."""
-
-    def may_act(self) -> bool:
-        """Return True, since there are no gradient steps to wait for."""
-        return True

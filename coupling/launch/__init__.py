@@ -11,7 +11,7 @@ from coupling.settings.config import WorkerSettings
 from coupling.wire.address import endpoint_to_bind
 
 if TYPE_CHECKING:
-    from coupling.launch.prewarm import Standby
+    from coupling.launch.prewarm import PrewarmedWorkers
 
 __all__ = ["Death", "Launcher", "check_launcher", "make_launcher"]
 
@@ -56,7 +56,7 @@ def make_launcher(
     folder: Path,
     *,
     external: bool = False,
-    standby: "Standby | None" = None,
+    prewarmed: "PrewarmedWorkers | None" = None,
 ) -> Launcher:
     """Create the launcher named in the configuration; the library that it needs is imported only now.
 
@@ -70,7 +70,7 @@ def make_launcher(
         Where it stores the workers' output, and what it needs to find them again.
     external
         Whether the environments are outside Python and ``flowsim worker`` cannot host them.
-    standby
+    prewarmed
         Prestarted processes that can become workers on this machine.
 
     Returns
@@ -105,5 +105,5 @@ def make_launcher(
         restarts=workers.restarts,
         devices=workers.devices,
         outboxes=workers.outbox,
-        standby=standby,
+        prewarmed=prewarmed,
     )

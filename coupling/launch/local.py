@@ -20,7 +20,7 @@ from coupling.launch.launcher import (
 )
 
 if TYPE_CHECKING:
-    from coupling.launch.prewarm import Standby
+    from coupling.launch.prewarm import PrewarmedWorkers
 
 __all__ = ["LocalLauncher"]
 
@@ -53,7 +53,7 @@ class LocalLauncher(MendingLauncher[_Place]):
         Numbers of the GPUs that workers see, one each, in turn; by default all GPUs that this process sees.
     outboxes
         Whether workers have outboxes, in ``folder``.
-    standby
+    prewarmed
         Prestarted processes that become the first workers.
     """
 
@@ -67,11 +67,11 @@ class LocalLauncher(MendingLauncher[_Place]):
         restarts: int,
         devices: Sequence[int] = (),
         outboxes: bool = True,
-        standby: "Standby | None" = None,
+        prewarmed: "PrewarmedWorkers | None" = None,
     ) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._connection = connection
-        self._threads, self._standby = threads, standby
+        self._threads, self._prewarmed = threads, prewarmed
         self._devices = list(devices)
         places = [
             _Place(
@@ -97,7 +97,7 @@ class LocalLauncher(MendingLauncher[_Place]):
             )
             command = worker_command(self._connection, slot, place.environments, place.outbox)
             place.worker = (
-                self._standby.take(slot, command, place.stderr) if self._standby else None
+                self._prewarmed.take(slot, command, place.stderr) if self._prewarmed else None
             )
             if place.worker is None:
                 environment = worker_environment(self._threads, self._devices, slot)

@@ -25,12 +25,12 @@ from coupling.settings.config import RunConfig
 from coupling.settings.external import EXTERNAL
 from coupling.worker.environments import Task
 
-__all__ = ["Standby"]
+__all__ = ["PrewarmedWorkers"]
 
 _CODE = "from coupling.worker.prewarm import stand_by; stand_by()"
 
 
-class Standby:
+class PrewarmedWorkers:
     """Prestarted worker processes of a run. Use it as a context manager, which ends those that were not taken.
 
     Parameters
@@ -59,7 +59,7 @@ class Standby:
         _tell(process, {"env": config.env, "env_options": config.options_in_training,
                         "environments": workers.agents_of_each()[slot], "describes": slot == 0})  # fmt: skip
 
-    def __enter__(self) -> "Standby":
+    def __enter__(self) -> "PrewarmedWorkers":
         return self
 
     def __exit__(

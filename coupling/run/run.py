@@ -19,7 +19,7 @@ from coupling.evaluation.evaluate import (
 from coupling.evaluation.pool import EvaluationPool
 from coupling.files import make_private, read_json, refuse_unwritable, write_atomically
 from coupling.launch import check_launcher
-from coupling.launch.prewarm import Standby
+from coupling.launch.prewarm import PrewarmedWorkers
 from coupling.run.action_limit import FIRST_LOOK, limiting_actions
 from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
@@ -48,7 +48,11 @@ _LIKELY_SPACES = Box(-1.0, 1.0, (3,), np.float32), Box(-1.0, 1.0, (2,), np.float
 
 
 def train(
-    config: RunConfig, screen: Screen, standby: Standby | None = None, *, name: str | None = None
+    config: RunConfig,
+    screen: Screen,
+    prewarmed: PrewarmedWorkers | None = None,
+    *,
+    name: str | None = None,
 ) -> RunFolder:
     """Start a run and carry it out.
 
@@ -58,7 +62,7 @@ def train(
         The configuration from :func:`coupling.settings.config.load_config`.
     screen
         Display of the progress.
-    standby
+    prewarmed
         Prestarted processes that become its workers.
     name
         Stem of the folder's name if ``run.name`` is not set; by default the name of the task.
@@ -81,7 +85,7 @@ def train(
     check_launcher(config.workers)
     name = name or folder_name(config.env)
     RunFolder.choose(config, name)  # refuses a name that is taken before the task is created
-    task = _prepare(config, screen, standby)
+    task = _prepare(config, screen, prewarmed)
     _note_training(config, screen)
     config = fitted(config, task.episode_steps)
     try:
@@ -105,7 +109,7 @@ def train(
         config.agent, config.run.steps, task.episode_steps, config.workers.agents
     ):
         screen.say(f"warning: {warning}")
-    _carry_through(folder, config, task, learner, screen, standby)
+    _carry_through(folder, config, task, learner, screen, prewarmed)
     return folder
 
 
@@ -145,7 +149,7 @@ def resume(
     path: Path,
     overrides: list[str],
     screen: Screen,
-    standby: Standby | None = None,
+    prewarmed: PrewarmedWorkers | None = None,
     *,
     discard_damaged: bool = False,
 ) -> RunFolder:
@@ -160,7 +164,7 @@ def resume(
         ``workers.*`` except ``workers.agents``: the settings that may change in a run.
     screen
         Display of the progress.
-    standby
+    prewarmed
         Prestarted processes that become its workers.
     discard_damaged
         Continue without the records behind a damaged part of the experience log.
@@ -187,7 +191,7 @@ def resume(
                 f"other users could read {folder.path} (mode 07{others:02o}), which holds the session numbers of its "
                 "workers; it is now accessible to you only (0700)"
             )
-    task = _prepare(config, screen, standby)
+    task = _prepare(config, screen, prewarmed)
     _note_training(config, screen)
     with _as_run_error(folder):
         folder.lock()
@@ -207,32 +211,31 @@ def resume(
     screen.say(
         f"resuming {folder.path} from its checkpoint at {learner.environment_steps} environment steps"
     )
-    _carry_through(folder, config, task, learner, screen, standby, discard_damaged=discard_damaged)
+    _carry_through(
+        folder, config, task, learner, screen, prewarmed, discard_damaged=discard_damaged
+    )
     return folder
 
 
-def _prepare(config: RunConfig, screen: Screen, standby: Standby | None) -> Task:
-    """Return the task, and compile the learner's functions while the standby processes get ready."""
-    task = standby.task(seconds=1.0) if standby else None
-    compiles, rehearsed = (
-        "compiling the learner (once per machine)",
-        False,
-    )
+def _prepare(config: RunConfig, screen: Screen, prewarmed: PrewarmedWorkers | None) -> Task:
+    """Return the task, and compile the learner's functions while the prewarmed processes get ready."""
+    task = prewarmed.task(seconds=1.0) if prewarmed else None
+    compiles, warmed_up = "compiling the learner (once per machine)", False
     # the delay is most likely the compilation of a flow
-    if task is None and standby and standby.is_busy:
+    if task is None and prewarmed and prewarmed.is_busy:
         with reporting_if_slow(compiles, screen.say), contextlib.suppress(ValueError):
             run_warmup(config.agent, *_LIKELY_SPACES)
-            rehearsed = True
-        task = _first_look(config, screen, standby)
+            warmed_up = True
+        task = _first_look(config, screen, prewarmed)
     task = task or describe_task(config.env, config.options_in_training)
-    if not (rehearsed and isinstance(task.action_space, Box)):
+    if not (warmed_up and isinstance(task.action_space, Box)):
         # Learner reports what does not fit
         with reporting_if_slow(compiles, screen.say), contextlib.suppress(ValueError):
             run_warmup(config.agent, task.observation_space, task.action_space, task.agents_per_env)
     return task
 
 
-def _first_look(config: RunConfig, screen: Screen, standby: Standby) -> Task | None:
+def _first_look(config: RunConfig, screen: Screen, prewarmed: PrewarmedWorkers) -> Task | None:
     """Wait for the first process's description of the task, with a message if it takes long; None if it has none.
 
     Raises
@@ -243,12 +246,12 @@ def _first_look(config: RunConfig, screen: Screen, standby: Standby) -> Task | N
         If the task has ended the process.
     """
     if is_flow(config.env):
-        return standby.task()
+        return prewarmed.task()
     limit = FIRST_LOOK + config.workers.step_timeout
     what = f"waiting for the first reset and step of env = {config.env!r}"
     with reporting_if_slow(what, screen.say, first=10.0):
-        task = standby.task(seconds=limit)
-    if standby.is_busy:
+        task = prewarmed.task(seconds=limit)
+    if prewarmed.is_busy:
         raise RunError(
             f"env = {config.env!r} did not finish its creation, first reset and first step within {limit:g} s; a "
             "larger workers.step_timeout, the time limit of a step, extends this"
@@ -350,7 +353,7 @@ def _carry_through(
     task: Task,
     learner: Learner,
     screen: Screen,
-    standby: Standby | None,
+    prewarmed: PrewarmedWorkers | None,
     *,
     discard_damaged: bool = False,
 ) -> None:
@@ -369,7 +372,7 @@ def _carry_through(
             _write_evaluation(folder, evaluation, "before", learner)
         if not _is_finished(learner, config.run.steps):
             Training(
-                folder, config, task, learner, screen, signals, standby,
+                folder, config, task, learner, screen, signals, prewarmed,
                 discard_damaged=discard_damaged,
             ).carry_out()  # fmt: skip
             evaluation = _evaluated(folder)  # without that of a shorter training

@@ -130,15 +130,15 @@ class Supervisor:
         if new <= 0:
             return
         self._failures_told[slot] = failures
-        tally, alike = self._failures[slot], self._alike[slot]
-        tally.note(new, time.monotonic())
+        failure_window, alike = self._failures[slot], self._alike[slot]
+        failure_window.note(new, time.monotonic())
         ended, before = self._server.exchange.ended_episodes, self._ended_before.get(slot, 0)
         self._ended_before[slot] = ended
         if ended - before >= new:
-            tally.forget()
-        if tally.exceeded:
+            failure_window.forget()
+        if failure_window.exceeded:
             raise RunError(
-                f"environments of worker {slot} failed {tally}; the last failure: {latest}"
+                f"environments of worker {slot} failed {failure_window}; the last failure: {latest}"
             )
         if alike.note(latest, fresh=ended > before):
             raise RunError(

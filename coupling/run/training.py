@@ -10,7 +10,7 @@ from typing import Any
 
 from coupling.errors import RunError, describe_os_error
 from coupling.launch import make_launcher
-from coupling.launch.prewarm import Standby
+from coupling.launch.prewarm import PrewarmedWorkers
 from coupling.run.folder import RunFolder
 from coupling.run.log import RunLog, Speedometer
 from coupling.run.screen import Screen
@@ -51,7 +51,7 @@ class Training:
         learner: Learner,
         screen: Screen,
         signals: Signals,
-        standby: Standby | None = None,
+        prewarmed: PrewarmedWorkers | None = None,
         *,
         discard_damaged: bool = False,
     ) -> None:
@@ -92,7 +92,7 @@ class Training:
             folder.connection,
             folder.workers,
             external=config.env == EXTERNAL,
-            standby=standby,
+            prewarmed=prewarmed,
         )
         self._supervisor = Supervisor(self._server, self._launcher, workers, screen.say)
         self._speed = Speedometer()

@@ -51,7 +51,7 @@ class Liveness:
         """Forget a session."""
         del self._sessions[number]
 
-    def begin_anew(self, *, kept: bool) -> None:
+    def restart(self, *, kept: bool) -> None:
         """Mark all sessions of the ledger as silent, after it was restored or replayed.
 
         Their workers may be alive and find this learner soon. If ``kept``, their slots are reserved for a while, until

@@ -473,7 +473,7 @@ class Server:
     def restore(self, notes: dict[str, Any]) -> None:
         """Restore the state of the exchange from a checkpoint, before the first turn."""
         self.exchange.restore(notes)
-        self.liveness.begin_anew(kept=False)
+        self.liveness.restart(kept=False)
 
     def replay(self, records: Iterable[Record]) -> int:
         """Replay the log since the checkpoint.
@@ -484,7 +484,7 @@ class Server:
             Number of recovered environment steps.
         """
         returned = self.exchange.replay(records)
-        self.liveness.begin_anew(kept=True)
+        self.liveness.restart(kept=True)
         return returned
 
     def retire(self, outboxes: Iterable[bytes]) -> None:

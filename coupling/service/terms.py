@@ -10,7 +10,7 @@ import numpy as np
 from coupling.wire.protocol import HEADER_SIZE, MAX_BODY, VERSION, Hello, step_size
 from rl_agent.rollout.open_episodes import Decision
 
-__all__ = ["Learning", "Terms"]
+__all__ = ["Learning", "NotLearning", "Terms"]
 
 _LEAST_LIMIT = 2**20  # bytes of a frame; minimum of the limit
 
@@ -60,6 +60,25 @@ class Learning(Protocol):
 
     def may_act(self) -> bool:
         """Return whether learning keeps up with acting."""
+
+
+class NotLearning:
+    """The methods of :class:`Learning` of a stand-in that learns nothing."""
+
+    def learnable(self, observations: np.ndarray) -> np.ndarray:
+        """Return True for all observations."""
+        return np.ones(len(observations), np.bool_)
+
+    def updates_due(self) -> int:
+        """Return 0."""
+        return 0
+
+    def update(self) -> None:
+        """Do nothing."""
+
+    def may_act(self) -> bool:
+        """Return True, since there are no gradient steps to wait for."""
+        return True
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import zmq
 from coupling.wire.connection import read_connection
 from coupling.wire.security import RefusedError, Watch, secure_client
 
-__all__ = ["Line"]
+__all__ = ["LearnerConnection"]
 
 _READ_AGAIN = 3.0  # seconds for which a refused worker waits for a newer connection file
 _STOOD_STILL = 0.1  # a wait that ends so many seconds late means that the process was stopped
 _LOOK_AGAIN = 1000  # milliseconds, at most, for messages received meanwhile to pass through ZeroMQ
 
 
-class Line:
+class LearnerConnection:
     """A connection to the learner that can be renewed, to the address then in the connection file.
 
     Parameters

@@ -262,7 +262,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         for number in range(_TRIES):
             try:
                 if self._broken:
-                    self._make_anew()
+                    self._restart_env()
                     if number or seed is None:
                         seed = int(self._random.integers(2**31))
                 self._last = self._begun(seed, options)
@@ -283,7 +283,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, 'reset')}") from error.__cause__
 
-    def _make_anew(self) -> None:
+    def _restart_env(self) -> None:
         self._close_own()  # errors are ignored, since it is broken
         self.env = _made(self._folder, self._make)
 

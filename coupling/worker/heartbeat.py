@@ -11,7 +11,7 @@ import zmq
 
 from coupling.wire.protocol import Heartbeat, Welcome, encode_control
 from coupling.wire.security import RefusedError
-from coupling.worker.connection import Line
+from coupling.worker.connection import LearnerConnection
 from coupling.worker.parent import parent_is_gone
 
 __all__ = ["HeartbeatThread"]
@@ -23,7 +23,7 @@ class HeartbeatThread(threading.Thread):
     Parameters
     ----------
     context, file
-        As in :class:`Line`.
+        As in :class:`LearnerConnection`.
     welcome
         The WELCOME, with the session and the period.
 
@@ -50,7 +50,11 @@ class HeartbeatThread(threading.Thread):
 
     def run(self) -> None:
         """Send a HEARTBEAT every period and record the answers, until the process ends."""
-        line, period, missed = Line(self._context, self._file), self._welcome.heartbeat, 0
+        line, period, missed = (
+            LearnerConnection(self._context, self._file),
+            self._welcome.heartbeat,
+            0,
+        )
         while True:
             if parent_is_gone():
                 os._exit(1)
@@ -63,7 +67,7 @@ class HeartbeatThread(threading.Thread):
             missed, self.answered = 0, time.monotonic()
             time.sleep(period)
 
-    def _hears(self, line: Line, seconds: float) -> bool:
+    def _hears(self, line: LearnerConnection, seconds: float) -> bool:
         """Wait for an answer, and read all pending ones: a learner that was busy answers all at once."""
         try:
             heard = line.receive(seconds) is not None

@@ -51,7 +51,7 @@ from coupling.wire.protocol import (
     step_size,
 )
 from coupling.wire.security import RefusedError
-from coupling.worker.connection import Line
+from coupling.worker.connection import LearnerConnection
 from coupling.worker.environments import agents_per_env, final_observations, make_vector
 from coupling.worker.guard import (
     FailureError,
@@ -125,7 +125,7 @@ class Worker:
     ) -> None:
         self._file, self._slot, self._count = file, slot, environments
         self._context = zmq.Context()
-        self._line = Line(self._context, file)
+        self._line = LearnerConnection(self._context, file)
         task = self._line.connection
         if made is not None and (made.env, made.env_options, made.environments) == (
             task.env,
@@ -240,9 +240,9 @@ class Worker:
             gone,
         )
         is_batch = isinstance(self._vector, GuardedBatch)
-        return self._all_anew(step) if is_batch and failed.any() else step
+        return self._restart_all(step) if is_batch and failed.any() else step
 
-    def _all_anew(self, step: Step) -> Step:
+    def _restart_all(self, step: Step) -> Step:
         """Reset a batch of which a part failed, since no part can be reset alone; the other episodes are truncated."""
         resulting = np.array(step.observations)
         resulting[step.ended] = step.final

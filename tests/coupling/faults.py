@@ -106,7 +106,12 @@ def arm_worker(module):
     step = int(Kind.STEP)
     around(module.Worker, "_step", after="worker.stepped")
     around(Outbox, "write", after="worker.noted", when=lambda box, frame: frame[6] == step)
-    around(module.Line, "send", after="worker.sent", when=lambda line, frame: frame[6] == step)
+    around(
+        module.LearnerConnection,
+        "send",
+        after="worker.sent",
+        when=lambda line, frame: frame[6] == step,
+    )
     around(module, "decode_actions", after="worker.told")
 
 

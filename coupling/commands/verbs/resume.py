@@ -30,17 +30,17 @@ def resume(
 ) -> None:
     """Continue a run from its last checkpoint, also after kill -9."""
     with loading(str(path)):
-        from coupling.launch.prewarm import Standby
+        from coupling.launch.prewarm import PrewarmedWorkers
         from coupling.run.folder import RunFolder
         from coupling.run.trust import config_to_run
         from coupling.settings.config import with_overrides
 
         words = overrides or []
-        # check the owner of the folder first: a standby process imports the environment that it names
+        # check the owner of the folder first: a prewarmed process imports the environment that it names
         config = with_overrides(config_to_run(RunFolder.find_own(path), trust), words)
-        standby = Standby(config)
+        prewarmed = PrewarmedWorkers(config)
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
-    with standby, ConsoleScreen() as screen:
-        folder = run.resume(path, words, screen, standby, discard_damaged=discard_damaged)
+    with prewarmed, ConsoleScreen() as screen:
+        folder = run.resume(path, words, screen, prewarmed, discard_damaged=discard_damaged)
     print_outcome(folder)

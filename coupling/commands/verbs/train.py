@@ -48,23 +48,23 @@ def train(
         _train_each(name, words, seeds)
         return
     with loading(f"the task and the learner for {preset}"):
-        from coupling.launch.prewarm import Standby
+        from coupling.launch.prewarm import PrewarmedWorkers
         from coupling.settings.config import load_config
         from coupling.settings.content import preset_name
 
         config = load_config(name, words)
-        standby = Standby(config)
+        prewarmed = PrewarmedWorkers(config)
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
-    with standby, ConsoleScreen() as screen:
-        folder = run.train(config, screen, standby, name=preset_name(name) if name else None)
+    with prewarmed, ConsoleScreen() as screen:
+        folder = run.train(config, screen, prewarmed, name=preset_name(name) if name else None)
     print_outcome(folder)
 
 
 def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
     """Train with each of several seeds, one after the other, and print their joint results."""
     with loading("the task and the learner for each seed"):
-        from coupling.launch.prewarm import Standby
+        from coupling.launch.prewarm import PrewarmedWorkers
         from coupling.pages.report import over_seeds
         from coupling.run import run
         from coupling.run.screen import ConsoleScreen
@@ -74,14 +74,17 @@ def _train_each(preset: str | None, overrides: list[str], seeds: str) -> None:
 
     def begin(words: list[str]) -> None:
         config = load_config(preset, words)
-        with Standby(config) as standby, ConsoleScreen() as screen:
-            run.train(config, screen, standby)
+        with PrewarmedWorkers(config) as prewarmed, ConsoleScreen() as screen:
+            run.train(config, screen, prewarmed)
 
     def resume(path: Path) -> None:
         from coupling.run.folder import RunFolder
 
-        with Standby(RunFolder.find(path).config()) as standby, ConsoleScreen() as screen:
-            run.resume(path, [], screen, standby)
+        with (
+            PrewarmedWorkers(RunFolder.find(path).config()) as prewarmed,
+            ConsoleScreen() as screen,
+        ):
+            run.resume(path, [], screen, prewarmed)
 
     def say(text: str) -> None:
         print(f"flowsim: {text}", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from coupling.errors import RunError
-from coupling.launch.prewarm import Standby
+from coupling.launch.prewarm import PrewarmedWorkers
 from coupling.run import run
 from coupling.run.screen import ConsoleScreen
 from coupling.settings.config import load_config
@@ -52,11 +52,11 @@ def is_running(pid):
 
 def test_first_process_describes_the_task_and_no_process_is_left(own):
     config = own("0.0")
-    with Standby(config) as standby:
-        assert list(standby._processes) == [0]
-        task = standby.task(seconds=120)
-        assert not standby.is_busy
-        processes = [process.pid for process in standby._processes.values()]
+    with PrewarmedWorkers(config) as prewarmed:
+        assert list(prewarmed._processes) == [0]
+        task = prewarmed.task(seconds=120)
+        assert not prewarmed.is_busy
+        processes = [process.pid for process in prewarmed._processes.values()]
         assert all(map(is_running, processes))
     assert task == describe_task(config.env, {})
     assert task.episode_steps == 7
@@ -65,9 +65,9 @@ def test_first_process_describes_the_task_and_no_process_is_left(own):
 
 
 def test_task_that_cannot_be_described_is_left_to_the_run(own):
-    with Standby(own("1 / 0")) as standby:
-        assert standby.task(seconds=120) is None
-        assert not standby.is_busy
+    with PrewarmedWorkers(own("1 / 0")) as prewarmed:
+        assert prewarmed.task(seconds=120) is None
+        assert not prewarmed.is_busy
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_wait_for_a_hanging_task_is_announced_and_limited(shell, monkeypatch):
     sentence = r"env = 'standing:Own-v0' did not finish its creation, first reset and first step within 2 s"
     with (
         ConsoleScreen() as screen,
-        Standby(config) as standby,
+        PrewarmedWorkers(config) as prewarmed,
         pytest.raises(RunError, match=sentence),
     ):
-        run.train(config, screen, standby)
+        run.train(config, screen, prewarmed)
 
 
 def test_keyboard_interrupt_raised_by_a_task_gives_no_traceback(shell):
@@ -128,15 +128,15 @@ def test_keyboard_interrupt_raised_by_a_task_gives_no_traceback(shell):
 
 
 def test_dead_process_is_not_used(own, tmp_path):
-    with Standby(own("0.0")) as standby:
-        first = standby._processes[0]
+    with PrewarmedWorkers(own("0.0")) as prewarmed:
+        first = prewarmed._processes[0]
         first.kill()
         first.wait()
-        assert standby.task(seconds=120) is None
-        assert standby.take(0, ["python", "-m", "coupling.worker"], tmp_path / "stderr") is None
+        assert prewarmed.task(seconds=120) is None
+        assert prewarmed.take(0, ["python", "-m", "coupling.worker"], tmp_path / "stderr") is None
 
 
 def test_nothing_is_prewarmed_for_manually_started_workers():
-    with Standby(load_config("classic/cartpole", ["workers.launcher=none"])) as standby:
-        assert standby.task() is None
-        assert not standby.is_busy
+    with PrewarmedWorkers(load_config("classic/cartpole", ["workers.launcher=none"])) as prewarmed:
+        assert prewarmed.task() is None
+        assert not prewarmed.is_busy

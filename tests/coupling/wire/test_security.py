@@ -25,7 +25,7 @@ from coupling.settings.config import load_config
 from coupling.wire.connection import Connection, read_connection, task_hash, write_connection
 from coupling.wire.protocol import MAGIC, Kind, Status, decode, encode_control
 from coupling.wire.security import Guard, Keys, RefusedError, Watch, is_loopback, secure_client
-from coupling.worker.connection import Line
+from coupling.worker.connection import LearnerConnection
 from rl_agent.rollout.open_episodes import Decision
 
 
@@ -416,7 +416,7 @@ def test_refusal_is_noticed_after_a_few_handshakes(make, tmp_path, case):
         "another server": Keys(other.server_public, "", keys.worker_public, keys.worker_secret),
     }[case]
     context = zmq.Context()
-    line = Line(context, service.invite(presented), look_again=0.0)
+    line = LearnerConnection(context, service.invite(presented), look_again=0.0)
     with pytest.raises(RefusedError, match="connection file"):
         line.receive(GUARD)
     refused = service.server.refused  # by now: the line goes on to connect again
@@ -442,7 +442,7 @@ def test_refused_worker_rereads_the_connection_file(make, tmp_path):
     old, new = Keys.draw(), Keys.draw()
     service = make(Service, tmp_path, new)
     context = zmq.Context()
-    line = Line(context, service.invite(old), look_again=GUARD)
+    line = LearnerConnection(context, service.invite(old), look_again=GUARD)
     threading.Timer(0.5, lambda: service.invite(new)).start()
     is_answered_at_last(line)
     line.close()
@@ -455,12 +455,12 @@ def test_connections_closed_during_a_refusal_do_not_block_others(make, tmp_path)
     wrong, right = service.invite(Keys.draw(), name="wrong.json"), service.invite(keys)
     context, pauses = zmq.Context(), np.random.default_rng(0).uniform(0.1, 0.11, 20)
     for pause in pauses:  # the next handshake begins a tenth of a second after one that failed
-        line = Line(context, wrong, look_again=0.0)
+        line = LearnerConnection(context, wrong, look_again=0.0)
         with pytest.raises(RefusedError):
             line.receive(GUARD)
         time.sleep(pause)
         line.close()
-    line = Line(context, right)
+    line = LearnerConnection(context, right)
     is_answered_at_last(line)
     line.close()
     context.term()
