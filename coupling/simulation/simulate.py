@@ -3,6 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from flowsim.render.films import FPS, write_films
 from flowsim.render.flow import draw_flow
 from flowsim.render.quantities import VORTICITY, Quantity
 
-__all__ = ["SimulationEnd", "simulate"]
+__all__ = ["Output", "SimulationEnd", "simulate"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -32,34 +33,13 @@ class SimulationEnd(NamedTuple):
     complete: bool
 
 
-# one argument per option of the command; all output after a step is handled here, so that it never changes a step
-def simulate(
-    simulation: Simulation,
-    duration: float,
-    output: Path,
-    *,
-    frames: int = 200,
-    snapshots: int = 10,
-    restart_from: Path | None = None,
-    max_size: int | None = None,
-    control_volumes: bool = True,
-    title: str = "",
-    shown: Sequence[Quantity] = (VORTICITY,),
-    follow: int | None = None,
-    fps: float = FPS,
-    netcdf: bool = False,
-    say: Callable[[str], None] = lambda text: None,
-    progress: Callable[[float], None] = lambda done: None,
-) -> SimulationEnd:
-    """Run one simulation and write forces, fields, restarts and videos.
+@dataclass(frozen=True)
+class Output:
+    """What a simulation writes, and where.
 
-    Parameters
+    Attributes
     ----------
-    simulation
-        A batch of one.
-    duration
-        Total duration in D/U, including the time before a restart; the first step that reaches it is the last one.
-    output
+    folder
         Folder for ``forces.csv`` (every step), ``fields.vtkhdf`` with its parts in ``fields/``, ``restart.h5``, and the
         videos ``vorticity.mp4`` and ``vorticity.gif``, named after the quantities shown; also ``record.csv`` and
         ``statistics.npz`` if the simulation has a recorder or statistics. Files of an earlier run are replaced.
@@ -68,7 +48,7 @@ def simulate(
         step at or after its time, so output never changes the size of a step.
     restart_from
         A ``restart.h5`` from which the run continues bit for bit, whatever its duration, frames and snapshots. Forces
-        and fields next to it are continued if they are in ``output``, otherwise they start again. The videos show the
+        and fields next to it are continued if they are in ``folder``, otherwise they start again. The videos show the
         simulation from the restart on, and their names contain the time of the restart.
     max_size
         Maximum size of the folder in bytes. If forces or fields would exceed it, every other row or time is dropped,
@@ -88,6 +68,49 @@ def simulate(
         Frames per second of the video.
     netcdf
         Whether to write also ``record.nc`` and ``statistics.nc``.
+    """
+
+    folder: Path
+    frames: int = 200
+    snapshots: int = 10
+    restart_from: Path | None = None
+    max_size: int | None = None
+    control_volumes: bool = True
+    title: str = ""
+    shown: Sequence[Quantity] = (VORTICITY,)
+    follow: int | None = None
+    fps: float = FPS
+    netcdf: bool = False
+
+    @property
+    def film(self) -> str:
+        """Name of the video, without a suffix."""
+        return "-".join(quantity.name for quantity in self.shown)
+
+    def picture(self, simulation: Simulation) -> Picture:
+        """Draw a frame of the video."""
+        return draw_flow(simulation, shown=self.shown, title=self.title, follow=self.follow)
+
+
+# all output after a step is handled here, so that it never changes a step
+def simulate(
+    simulation: Simulation,
+    duration: float,
+    output: Output,
+    *,
+    say: Callable[[str], None] = lambda text: None,
+    progress: Callable[[float], None] = lambda done: None,
+) -> SimulationEnd:
+    """Run one simulation and write forces, fields, restarts and videos.
+
+    Parameters
+    ----------
+    simulation
+        A batch of one.
+    duration
+        Total duration in D/U, including the time before a restart; the first step that reaches it is the last one.
+    output
+        What is written.
     say
         Called with messages, such as about dropped output.
     progress
@@ -107,36 +130,19 @@ def simulate(
     KeyboardInterrupt
         On Ctrl-C, with a message that says how to continue.
     """
+    restart_from, film = output.restart_from, output.film
     notes = {} if restart_from is None else _restart(simulation, restart_from)
     begun = notes.get("begun", float(simulation.time[0]))
-    if simulation.time[0] - begun >= duration:
-        raise ConfigError(
-            f"--time {duration:g}: {restart_from} is already at {simulation.time[0] - begun:g} since the beginning"
-        )
-    if follow is not None and not 0 <= follow < len(simulation.bodies):
-        raise ConfigError(
-            f"--follow {follow}: this case has {len(simulation.bodies)} bodies, numbered from 0"
-        )
-    if control_volumes and simulation.heat is None:
+    _refuse_impossible(simulation, duration, begun, output)
+    if output.control_volumes and simulation.heat is None:
         simulation.measure_control_volumes()
-    elif control_volumes and simulation.bodies:
-        say(
-            "forces.csv has one measure: control volumes do not count the buoyancy of a temperature"
-        )
-    name = "-".join(quantity.name for quantity in shown)
-    films = [f"{name}.mp4", f"{name}.gif"]
-    measured = MeasuredFiles(simulation, output, netcdf, duration)
-    for file in measured.too_late(begun + duration):
-        say(
-            f"{file} is not written: its first measurement is due after the end of the run, --time {duration:g}"
-        )
-    for file in measured.begun_late():
-        say(
-            f"{file} begins at time {simulation.time[0]:.4g}: {restart_from} has no such measurement"
-        )
+    measured = MeasuredFiles(simulation, output.folder, output.netcdf, duration)
+    for notice in _notices(simulation, duration, begun, output, measured):
+        say(notice)
     files = SimulationFiles(
-        output, simulation, notes, begun, restart_from, max_size, say, films, shown, measured
-    )
+        output.folder, simulation, notes, begun, restart_from, output.max_size, say,
+        [f"{film}.mp4", f"{film}.gif"], output.shown, measured,
+    )  # fmt: skip
     recorder = _Recorder(simulation, files.forces)
 
     def due(count: int) -> int:
@@ -146,11 +152,12 @@ def simulate(
     def pictures() -> Iterator[Picture]:
         # output does not change the steps of the solver: each output is taken at the first step
         # at or after its time, and is labelled with the time of that step
+        frames, snapshots = output.frames, output.snapshots
         shot, number, over = due(frames), due(snapshots), False
         if not files.fields.times:
             files.save_fields(simulation, number, -1)
         files.save_restart(simulation, now=False)
-        yield draw_flow(simulation, shown=shown, title=title, follow=follow)
+        yield output.picture(simulation)
         while not over:
             simulation.step()
             over = recorder.record(simulation) or simulation.time[0] - begun >= duration
@@ -160,7 +167,7 @@ def simulate(
             if not simulation.diverged[0]:
                 files.save_restart(simulation, now=over)
             if due(frames) > shot or over:
-                picture = draw_flow(simulation, shown=shown, title=title, follow=follow)
+                picture = output.picture(simulation)
                 # if a step is longer than the time between two frames, the frame is repeated
                 yield from itertools.repeat(picture, max(1, due(frames) - shot))
                 shot = due(frames)
@@ -170,8 +177,8 @@ def simulate(
     try:
         # videos are written to a temporary folder first, since their size is not known in advance
         with files, tempfile.TemporaryDirectory(prefix="flowsim-") as elsewhere:
-            mp4, gif = (Path(elsewhere) / f"{name}{suffix}.{kind}" for kind in ("mp4", "gif"))
-            write_films(pictures(), mp4=mp4, gif=gif, fps=fps, quantities=shown)
+            mp4, gif = (Path(elsewhere) / f"{film}{suffix}.{kind}" for kind in ("mp4", "gif"))
+            write_films(pictures(), mp4=mp4, gif=gif, fps=output.fps, quantities=output.shown)
             files.take_film(mp4)
             files.take_film(gif)
     except KeyboardInterrupt as interruption:
@@ -180,10 +187,41 @@ def simulate(
             number_of(interruption),
         ) from None
     except OSError as error:
-        raise RunError(describe_os_error(error, output) + files.resume_hint()) from error
+        raise RunError(describe_os_error(error, output.folder) + files.resume_hint()) from error
     if recorder.ending:
         return SimulationEnd(recorder.ending, complete=False)
     return SimulationEnd(f"finished after {int(simulation.steps[0])} steps", complete=True)
+
+
+def _refuse_impossible(
+    simulation: Simulation, duration: float, begun: float, output: Output
+) -> None:
+    """Raise a ConfigError for a duration that is over already, and for a body that does not exist."""
+    if simulation.time[0] - begun >= duration:
+        raise ConfigError(
+            f"--time {duration:g}: {output.restart_from} is already at {simulation.time[0] - begun:g} since the "
+            "beginning"
+        )
+    if output.follow is not None and not 0 <= output.follow < len(simulation.bodies):
+        raise ConfigError(
+            f"--follow {output.follow}: this case has {len(simulation.bodies)} bodies, numbered from 0"
+        )
+
+
+def _notices(
+    simulation: Simulation, duration: float, begun: float, output: Output, measured: MeasuredFiles
+) -> Iterator[str]:
+    """Say what is not measured, or only from the restart on."""
+    if output.control_volumes and simulation.heat is not None and simulation.bodies:
+        yield "forces.csv has one measure: control volumes do not count the buoyancy of a temperature"
+    for file in measured.too_late(begun + duration):
+        yield (
+            f"{file} is not written: its first measurement is due after the end of the run, --time {duration:g}"
+        )
+    for file in measured.begun_late():
+        yield (
+            f"{file} begins at time {simulation.time[0]:.4g}: {output.restart_from} has no such measurement"
+        )
 
 
 def _restart(simulation: Simulation, path: Path) -> dict[str, float]:

@@ -89,6 +89,7 @@ def simulate(
         from coupling.run.screen import progress_bar
         from coupling.simulation.case import load_case, smaller_step
         from coupling.simulation.files import parse_size
+        from coupling.simulation.simulate import Output
         from coupling.simulation.simulate import simulate as run_solver
 
     refuse_unwritable("--output", output, is_folder=True)
@@ -102,17 +103,19 @@ def simulate(
         ending = run_solver(
             simulation,
             duration,
-            output,
-            frames=frames,
-            snapshots=snapshots,
-            restart_from=restart_from,
-            max_size=size,
-            control_volumes=control_volumes,
-            title=Path(case).stem if Path(case).is_file() else case,
-            shown=shown,
-            follow=follow,
-            netcdf=netcdf,
-            **({"fps": fps} if fps else {}),
+            Output(
+                output,
+                frames=frames,
+                snapshots=snapshots,
+                restart_from=restart_from,
+                max_size=size,
+                control_volumes=control_volumes,
+                title=Path(case).stem if Path(case).is_file() else case,
+                shown=shown,
+                follow=follow,
+                netcdf=netcdf,
+                **{"fps": fps} if fps else {},
+            ),
             say=lambda text: print(f"flowsim: {text}", file=sys.stderr),
             progress=progress,
         )

@@ -24,7 +24,7 @@ from coupling.run.status import write_status
 from coupling.settings.config import load_config
 from coupling.simulation.case import load_case
 from coupling.simulation.files import parse_size
-from coupling.simulation.simulate import simulate
+from coupling.simulation.simulate import Output, simulate
 from coupling.worker.environments import describe_task
 from flowsim.backend import cuda_is_available
 from rl_agent.learner import Learner
@@ -187,10 +187,7 @@ def test_simulate_stays_below_max_size(tmp_path, monkeypatch, capsys):
     simulate(
         case,
         40.0,
-        out,
-        frames=200,
-        snapshots=200,
-        max_size=1_000_000,
+        Output(out, frames=200, snapshots=200, max_size=1_000_000),
         say=said.append,
         progress=watch,
     )

@@ -12,7 +12,7 @@ import pytest
 from coupling.errors import ConfigError
 from coupling.simulation.case import load_case
 from coupling.simulation.files import SimulationFiles
-from coupling.simulation.simulate import simulate
+from coupling.simulation.simulate import Output, simulate
 
 DOCS = Path(__file__).parents[3] / "docs" / "simulate.md"
 CASE = "{nx: 64, ny: 48, h: 0.0625, reynolds: 50, bodies: [BODY]}"
@@ -39,7 +39,7 @@ def test_the_example_of_the_docs_runs(tmp_path):
     ]  # fmt: skip
     assert simulation.bodies[2].density == 0.8
     assert simulation.sides.bottom_velocity == 1.0
-    ending = simulate(simulation, 0.5, tmp_path / "out", frames=4, snapshots=1)
+    ending = simulate(simulation, 0.5, Output(tmp_path / "out", frames=4, snapshots=1))
     assert "finished after" in ending.why
     table = forces(tmp_path / "out")
     documented = re.findall(
@@ -69,7 +69,7 @@ def test_the_example_of_the_docs_runs_to_its_end(tmp_path, words):
     assert f"flowsim simulate {told} " in text
     simulation = load_case(str(tmp_path / "tank.yaml"), words)
     ending = simulate(
-        simulation, 10.0, tmp_path / "out", frames=2, snapshots=1, control_volumes=False
+        simulation, 10.0, Output(tmp_path / "out", frames=2, snapshots=1, control_volumes=False)
     )
     assert ending.complete, ending.why
     assert np.isfinite(forces(tmp_path / "out")["body4_x"]).all()
@@ -188,7 +188,7 @@ def test_errors_name_key_value_and_allowed_values(tmp_path, word, sentence):
 
 def test_both_measures_of_force_and_power_agree(tmp_path):
     body = "{shape: disk, center: [1.8, 1.5], motion: {kind: oscillation, amplitude: 0.1, period: 2, pitch: 0.5}}"
-    simulate(case_of(tmp_path, body), 2.0, tmp_path / "out", frames=2, snapshots=1)
+    simulate(case_of(tmp_path, body), 2.0, Output(tmp_path / "out", frames=2, snapshots=1))
     table = forces(tmp_path / "out")
     late = table["time"] > 1.0
     for name, tolerance in (("force_x", 0.02), ("torque", 0.1), ("power", 0.02)):
@@ -202,7 +202,7 @@ def test_both_measures_of_force_and_power_agree(tmp_path):
 
 def test_unmeasurable_balance_force_is_nan_and_can_be_left_out(tmp_path):
     near = case_of(tmp_path, "{shape: disk, center: [2, 0.6]}")
-    simulate(near, 0.1, tmp_path / "near", frames=1, snapshots=1)
+    simulate(near, 0.1, Output(tmp_path / "near", frames=1, snapshots=1))
     table = forces(tmp_path / "near")
     assert all(
         np.isnan(table[f"body0_balance_{name}"]).all()
@@ -210,7 +210,9 @@ def test_unmeasurable_balance_force_is_nan_and_can_be_left_out(tmp_path):
     )
     assert np.isfinite(table["body0_force_x"]).all()
     without = case_of(tmp_path, "{shape: disk, center: [2, 0.6]}")
-    simulate(without, 0.1, tmp_path / "without", frames=1, snapshots=1, control_volumes=False)
+    simulate(
+        without, 0.1, Output(tmp_path / "without", frames=1, snapshots=1, control_volumes=False)
+    )
     bare = forces(tmp_path / "without")
     assert set(table) - set(bare) == {
         f"body0_balance_{name}" for name in ("force_x", "force_y", "torque", "power")
@@ -222,7 +224,7 @@ def test_body_wraps_around_a_periodic_box_and_is_drawn_on_both_sides(tmp_path):
     body = "{shape: disk, center: [3, 1.5], motion: {kind: ramp, velocity: [2, 0], duration: 0.5}}"
     words = ("sides.left=periodic", "sides.right=periodic", "stream=[0, 0]")
     ending = simulate(
-        case_of(tmp_path, body, *words), 0.75, tmp_path / "out", frames=1, snapshots=1
+        case_of(tmp_path, body, *words), 0.75, Output(tmp_path / "out", frames=1, snapshots=1)
     )
     assert "finished after" in ending.why
     table = forces(tmp_path / "out")
@@ -234,7 +236,7 @@ def test_body_wraps_around_a_periodic_box_and_is_drawn_on_both_sides(tmp_path):
     assert np.abs(left - right).max() < 12
     assert left.max() < 120  # the dark of a body
     walls = case_of(tmp_path, body, "stream=[0, 0]")
-    ending = simulate(walls, 0.8, tmp_path / "walls", frames=1, snapshots=1)
+    ending = simulate(walls, 0.8, Output(tmp_path / "walls", frames=1, snapshots=1))
     assert "body 0 left the box" in ending.why
     assert not ending.complete
 

@@ -11,7 +11,7 @@ import pytest
 from coupling.commands import run_command
 from coupling.errors import ConfigError
 from coupling.simulation.case import load_case
-from coupling.simulation.simulate import simulate
+from coupling.simulation.simulate import Output, simulate
 from flowsim import FieldStatistics, Recorder
 
 CASE = """
@@ -53,9 +53,9 @@ def table(path: Path) -> dict[str, np.ndarray]:
 
 
 def test_recording_does_not_change_the_forces(case, tmp_path):
-    simulate(load_case(str(case), []), 1.5, tmp_path / "with", frames=2, snapshots=1)
+    simulate(load_case(str(case), []), 1.5, Output(tmp_path / "with", frames=2, snapshots=1))
     words = ["probes=[]", "record=null", "statistics=null"]
-    simulate(load_case(str(case), words), 1.5, tmp_path / "without", frames=2, snapshots=1)
+    simulate(load_case(str(case), words), 1.5, Output(tmp_path / "without", frames=2, snapshots=1))
     forces = (tmp_path / "with" / "forces.csv").read_bytes()
     assert forces == (tmp_path / "without" / "forces.csv").read_bytes()
     assert not (tmp_path / "without" / "record.csv").exists()
@@ -96,12 +96,12 @@ def test_probes_alone_are_recorded_in_every_step(case):
 
 
 def test_restarted_simulation_records_the_same_as_an_uninterrupted_one(case, tmp_path):
-    simulate(load_case(str(case), []), 2.0, tmp_path / "whole", frames=2, snapshots=1)
-    simulate(load_case(str(case), []), 1.1, tmp_path / "parts", frames=2, snapshots=1)
+    simulate(load_case(str(case), []), 2.0, Output(tmp_path / "whole", frames=2, snapshots=1))
+    simulate(load_case(str(case), []), 1.1, Output(tmp_path / "parts", frames=2, snapshots=1))
     said: list[str] = []
     restart = tmp_path / "parts" / "restart.h5"
-    simulate(load_case(str(case), []), 2.0, tmp_path / "parts", frames=2, snapshots=1, restart_from=restart,
-             say=said.append)  # fmt: skip
+    again = Output(tmp_path / "parts", frames=2, snapshots=1, restart_from=restart)
+    simulate(load_case(str(case), []), 2.0, again, say=said.append)
     assert said == []
     whole, parts = ((tmp_path / name / "record.csv").read_text() for name in ("whole", "parts"))
     assert whole == parts
@@ -113,7 +113,10 @@ def test_restarted_simulation_records_the_same_as_an_uninterrupted_one(case, tmp
             np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
     other = load_case(str(case), ["probes=[[1, 1]]"])
     simulate(
-        other, 2.2, tmp_path / "other", frames=2, snapshots=1, restart_from=restart, say=said.append
+        other,
+        2.2,
+        Output(tmp_path / "other", frames=2, snapshots=1, restart_from=restart),
+        say=said.append,
     )
     assert len(said) == 1
     assert said[0].startswith("record.csv begins at time 2.0")
@@ -133,19 +136,29 @@ def test_netcdf_is_written_on_request(case, tmp_path):
         assert statistics.mean_velocity.dims == ("flow", "x", "y", "axis")
     nothing = load_case(str(case), ["probes=[]", "record=null", "statistics=null"])
     with pytest.raises(ConfigError, match="--netcdf: this case has no probes"):
-        simulate(nothing, 0.5, tmp_path / "nothing", netcdf=True)
+        simulate(nothing, 0.5, Output(tmp_path / "nothing", netcdf=True))
 
 
 def test_output_stays_below_max_size(case, tmp_path):
     limit = 3_000_000
-    simulate(load_case(str(case), []), 1.0, tmp_path / "out", frames=2, snapshots=2, max_size=limit)
+    simulate(
+        load_case(str(case), []),
+        1.0,
+        Output(tmp_path / "out", frames=2, snapshots=2, max_size=limit),
+    )
     files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
     assert {"record.csv", "statistics.npz"} <= {file.name for file in files}
     assert sum(file.stat().st_size for file in files) <= limit
     with pytest.raises(ConfigError, match=r"needs at least .* MB"):
-        simulate(load_case(str(case), ["record.every=1e-4"]), 10.0, tmp_path / "a", max_size=limit)
+        simulate(
+            load_case(str(case), ["record.every=1e-4"]),
+            10.0,
+            Output(tmp_path / "a", max_size=limit),
+        )
     with pytest.raises(ConfigError, match=r"--max-size needs record\.every"):
-        simulate(load_case(str(case), ["record={steps: 2}"]), 1.0, tmp_path / "b", max_size=limit)
+        simulate(
+            load_case(str(case), ["record={steps: 2}"]), 1.0, Output(tmp_path / "b", max_size=limit)
+        )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +229,9 @@ def test_heat_conduction_is_recorded(tmp_path):
     """Between a wall at temperature 2 and one that takes a heat flux of 0.25: T = 2 - y / 2."""
     (tmp_path / "heated.yaml").write_text(HEATED)
     simulate(
-        load_case(str(tmp_path / "heated.yaml"), []), 8.0, tmp_path / "out", frames=2, snapshots=1
+        load_case(str(tmp_path / "heated.yaml"), []),
+        8.0,
+        Output(tmp_path / "out", frames=2, snapshots=1),
     )
     rows = table(tmp_path / "out" / "record.csv")
     assert rows["probe0_temperature"][-1] == pytest.approx(2 - 0.25 / 2, rel=1e-3)
@@ -241,7 +256,7 @@ def test_heated_body_makes_the_flow_rise(tmp_path):
     (tmp_path / "heated.yaml").write_text(HEATED)
     said: list[str] = []
     simulation = load_case(str(tmp_path / "heated.yaml"), words)
-    simulate(simulation, 1.0, tmp_path / "out", frames=2, snapshots=1, say=said.append)
+    simulate(simulation, 1.0, Output(tmp_path / "out", frames=2, snapshots=1), say=said.append)
     rows = table(tmp_path / "out" / "record.csv")
     assert rows["probe0_temperature"][-1] == pytest.approx(1.5, abs=1e-3)
     assert 0.05 < rows["probe1_temperature"][-1] < 1.5
