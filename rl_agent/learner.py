@@ -170,7 +170,7 @@ class Learner(LearnerState):
         if not self.counters.is_learning:
             raise ValueError(
                 f"learning starts after learning_starts = {self.config.learning_starts} steps, not after "
-                f"{self.memory.storage.env_steps}"
+                f"{self.memory.storage.env_steps_added}"
             )
         step, memory, source = self.counters.received, self.memory, self._source()
         sampled = self.sampler.sample(memory.storage, self.config.sample_size, self.rng)
@@ -211,27 +211,22 @@ class Learner(LearnerState):
         scale = self.state_scale
         return Source(self.memory, scale.mean, scale.per_std, self.gamma, self.reward_scale.value)
 
-    def _close(
-        self, members: I64, terminated: Flags, *, continues: bool = False
-    ) -> list[EpisodeRecord]:
-        """Store and count ended episodes, or the stored part of episodes that continue."""
+    def _close(self, members: I64, terminated: Flags) -> list[EpisodeRecord]:
+        """Store and count ended episodes."""
         units = self.counters.received, self.gamma, self.reward_scale.value
-        records = self.collector.store.close(members, terminated, *units, continues=continues)
+        records = self.collector.store.close(members, terminated, *units)
         self.counters.episodes += len(records)
         self._statistics.add_episodes(records)
         self._begin_learning_if_due()
         return records
 
     def _store_parts(self, members: I64) -> None:
-        """Store what is due of continuing episodes: those as long as the memory, fragments, or a horizon."""
+        """Store what is due of continuing episodes: fragments, at most as long as the memory, or a horizon."""
         store, storage = self.collector.store, self.memory.storage
-        endless = store.as_long_as_memory(members)
-        if len(endless) > 0:
-            self._close(endless, np.zeros(len(endless), np.bool_), continues=True)
-        if self.schedule.fragment_length is not None:
-            units = self.gamma, self.reward_scale.value
-            store.store_fragments(members, self.schedule.fragment_length, *units)
-            self._begin_learning_if_due()
+        longest = storage.capacity // self.agents_per_env
+        length = min(longest, self.schedule.fragment_length or longest)
+        store.store_fragments(members, length, self.gamma, self.reward_scale.value)
+        self._begin_learning_if_due()
         collected = storage.steps + self.collector.open_steps
         if self.schedule.begins_iteration(self.counters, self._batches_left, collected):
             self._begin_iteration()
@@ -239,7 +234,7 @@ class Learner(LearnerState):
     def _begin_learning_if_due(self) -> None:
         """Freeze the state scale and start counting gradient steps, if enough steps are stored."""
         storage = self.memory.storage
-        if self.schedule.begins_learning(self.counters, storage.env_steps):
+        if self.schedule.begins_learning(self.counters, storage.env_steps_added):
             self.state_scale.freeze(storage.observation[storage.experiences()])
             self.counters.begin_learning()
             self.sweep_memory()

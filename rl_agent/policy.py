@@ -72,6 +72,7 @@ class Policy:
         self._network_state = actor.network.state_shape[0]
         self.state_size = self._network_state + sizes.previous_action
         self._act = actor.bind(self.weights)
+        self._act_greedily = actor.bind(actor.without_exploration(self.weights))
 
     def __reduce__(self) -> tuple[type[Policy], tuple[object, ...]]:
         """Copy and pickle by the arguments of the constructor."""
@@ -199,7 +200,8 @@ class Policy:
             own_state, before = np.split(own_state, [self._network_state], axis=1)
             rows = np.concatenate([rows, before], axis=1)
         scaled = (rows - self.state_mean) * self.state_per_std
-        _, mean, std, following = self._act(scaled, own_state)
+        act = self._act_greedily if deterministic else self._act
+        _, mean, std, following = act(scaled, own_state)
         if not deterministic:
             if rng is None:
                 raise ValueError("rng = None is only allowed with deterministic = True")

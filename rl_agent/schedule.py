@@ -1,7 +1,7 @@
 """Schedules of the gradient steps: the paper's ratio of steps to gradient steps, or iterations over a horizon.
 
-A schedule has no side effects: given the counters and the number of stored steps, it says what is due. The learner
-queries it after every outcome, every stored episode and every gradient step, and carries out what is due.
+A schedule has no side effects: given the counters and the number of steps stored so far, it says what is due. The
+learner queries it after every outcome, every stored episode and every gradient step, and carries out what is due.
 The schedule is an attribute of the algorithm, so that the learner does not depend on the algorithm.
 """
 
@@ -79,7 +79,7 @@ class Schedule(ABC):
         """Return whether agents may act, that is, not too many gradient steps are due."""
 
     def begins_learning(self, counters: Counters, stored: int) -> bool:
-        """Return whether learning starts with ``stored`` steps in the memory."""
+        """Return whether learning starts when ``stored`` steps have been stored, including evicted ones."""
         return False
 
     def sweeps(self, counters: Counters) -> bool:
@@ -128,7 +128,10 @@ class Ratio(Schedule):
         return self.updates_due(counters, batches_left) <= self.agents * self._updates_per_step
 
     def begins_learning(self, counters: Counters, stored: int) -> bool:
-        """Return true once, as soon as ``learning_starts`` steps are stored."""
+        """Return true once, as soon as ``learning_starts`` steps have been stored.
+
+        Evicted steps count: the memory evicts whole episodes, and so may never hold ``learning_starts`` steps.
+        """
         return not counters.is_learning and stored >= self.config.learning_starts
 
     def sweeps(self, counters: Counters) -> bool:

@@ -198,7 +198,7 @@ class SegmentAlgorithm(Algorithm):
             longest = min(longest, int(storage.position[indices].max()) + 1)
         else:  # one of a few shapes, padded with empty segments
             indices = np.resize(indices, -(-count // self.config.episodes) * self.config.episodes)
-        known = np.minimum(storage.position[indices] + 2, history + longest + 1)
+        known = np.minimum(storage.steps_before(indices) + 2, history + longest + 1)
         order = np.argsort(-known, kind="stable")
         ends, known = indices[order], known[order]
         back = np.arange(longest - 1, -1, -1)[:, None]

@@ -90,7 +90,7 @@ class AgentConfig(BaseModel):
     buffer_size
         Capacity of the replay memory in steps (N); whole episodes are evicted first in, first out.
     learning_starts
-        Steps in the memory at which learning starts (N_start); the scaling of states is frozen then.
+        Stored steps, evicted or not, after which learning starts (N_start); the scaling of states is frozen then.
     env_steps_per_gradient_step
         Environment steps per gradient step (F), kept exactly; 0.5 means two gradient steps per step.
     replay

@@ -32,8 +32,8 @@ class Remembering(AgentConfig):
     ----------
     fragment_length
         Number of steps after which an open episode is stored in the memory as a fragment, bootstrapped at its end like
-        a truncated episode; ``None`` (the paper) stores episodes only when they end. The windows of an LSTM and stacks
-        of frames do not cross fragments.
+        a truncated episode; ``None`` (the paper) stores episodes only when they end. The observations before a
+        fragment are stored with it, so windows of an LSTM and stacks of frames continue across the cut.
     policy_average
         Fraction of the gradient steps so far over which the weights are averaged for evaluation, films and export; 0
         uses the newest weights. The agents always act with the newest weights during training.
@@ -65,7 +65,7 @@ class Remembering(AgentConfig):
         if self.learning_starts > self.buffer_size:
             yield (
                 f"learning_starts = {self.learning_starts} must not be above buffer_size = {self.buffer_size}: "
-                "learning would never start"
+                "the memory would evict steps before learning starts"
             )
 
 

@@ -58,8 +58,8 @@ class OnPolicyConfig(WithPolicy):
             )
         if self.network == "lstm":
             yield (
-                f"algorithm = {name} cuts episodes at its horizon, which the windows of network = lstm cannot cross; "
-                "use mlp"
+                f"algorithm = {name} cuts episodes at its horizon, which network = lstm does not support; "
+                "use mlp, with frames for a memory"
             )
         if self.first_horizon is not None and self.first_horizon < self.horizon:
             yield f"first_horizon = {self.first_horizon} must not be below horizon = {self.horizon}"

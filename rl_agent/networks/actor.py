@@ -120,6 +120,8 @@ class Actor:
         Interpretation of the outputs.
     noise
         Number of weights, the last ones of the network, that hold the noise used for acting while learning.
+    explores
+        Whether the loose parameters only add exploration, none of it if they are zero.
 
     Attributes
     ----------
@@ -127,8 +129,17 @@ class Actor:
         Number of weights of the policy, the first ones in the flat vector.
     """
 
-    def __init__(self, network: Network, loose: int, head: Head, noise: int = 0) -> None:
+    def __init__(
+        self,
+        network: Network,
+        loose: int,
+        head: Head,
+        noise: int = 0,
+        *,
+        explores: bool = False,
+    ) -> None:
         self.network, self.head = network, head
+        self._explores = explores
         self._noise = slice(network.size - noise, network.size)
         self.size = network.size + loose
 
@@ -136,6 +147,14 @@ class Actor:
         """Return a copy of the policy's weights with the noise set to zero."""
         still = weights[: self.size].copy()
         still[self._noise] = 0.0
+        return still
+
+    def without_exploration(self, weights: F32) -> F32:
+        """Return the policy's weights (from ``at_rest``) for deterministic actions."""
+        if not self._explores:
+            return weights
+        still = weights.copy()
+        still[self.network.size :] = 0.0
         return still
 
     def reference_mode(

@@ -357,7 +357,8 @@ class WindowLSTM(LSTM):
         seen = np.concatenate([past, observations[:, None]], axis=1)
         lengths = np.minimum(state[:, -1].astype(np.int64), self.history) + 1
         outputs = self.evaluate(weights, seen.transpose(1, 0, 2), lengths)
-        following = np.concatenate([seen[:, 1:].reshape(n, -1), state[:, -1:] + 1], axis=1)
+        newest = seen[:, 1:].reshape(n, self.history * self.inputs)
+        following = np.concatenate([newest, state[:, -1:] + 1], axis=1)
         return outputs, following
 
     def reference_step(

@@ -122,8 +122,10 @@ class MLP(Network):
         last = windows[-1] if actions is None else beside(windows[-1], actions)
         if self.history == 0:
             return last
-        past = windows[-1 - self.history : -1].transpose(1, 0, 2).reshape(windows.shape[1], -1)
-        return np.concatenate([np.tile(past, (len(last) // len(past), 1)), last], axis=1)
+        past = windows[-1 - self.history : -1].transpose(1, 0, 2)
+        past = past.reshape(windows.shape[1], *self.state_shape)
+        copies = 1 if actions is None else len(actions)
+        return np.concatenate([np.tile(past, (copies, 1)), last], axis=1)
 
     def backward(
         self,
@@ -170,7 +172,8 @@ class MLP(Network):
         past = state.reshape(n, self.history, self._frame).transpose(1, 0, 2)
         windows = np.concatenate([past, observations[None]])
         outputs = self.forward(weights, windows, np.ones(0, np.int64), tape)
-        return outputs, windows[1:].transpose(1, 0, 2).reshape(n, -1) if self.history else state
+        following = windows[1:].transpose(1, 0, 2).reshape(n, *self.state_shape)
+        return outputs, following if self.history else state
 
     def reference_step(
         self, weights: dict[str, torch.Tensor], observations: torch.Tensor, state: torch.Tensor

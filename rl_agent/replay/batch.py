@@ -148,7 +148,7 @@ def gather_batch(source: Source, indices: I64, window: int) -> tuple[I64, Batch]
 
 
 def gather_sequences(source: Source, ends: I64, window: int, length: int) -> tuple[I64, Batch]:
-    """Gather the last ``length`` steps up to each of ``ends``, or fewer at the beginning of an episode.
+    """Gather the last ``length`` steps up to each of ``ends``, or fewer at the beginning of a stored episode.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def gather_transitions(source: Source, indices: I64, window: int) -> tuple[I64, 
         behaviour_std=storage.behaviour_std[indices],
         reward=storage.reward[indices] * np.float32(1.0 / source.reward_scale),
         next_windows=storage.following(indices, window + 1, *scale),
-        next_lengths=np.minimum(storage.position[indices] + 1, window) + 1,
+        next_lengths=np.minimum(storage.steps_before(indices) + 1, window) + 1,
         nonterminal=(~is_terminal).astype(np.float32),
         gamma=source.gamma,
     )
@@ -257,14 +257,14 @@ def gather_n_step_transitions(
         now,
         reward=reward,
         next_windows=storage.following(indices, window + 1, source.mean, source.per_std, ahead),
-        next_lengths=np.minimum(storage.position[indices] + ahead, window) + 1,
+        next_lengths=np.minimum(storage.steps_before(indices) + ahead, window) + 1,
         nonterminal=np.where(is_terminal, 0.0, gamma ** (ahead - 1)).astype(np.float32),
     )
 
 
 def _longest_first(storage: EpisodeStorage, indices: I64, window: int) -> tuple[I64, I64]:
     """Sort steps by descending length of their history; return the steps and the lengths of their windows."""
-    lengths = np.minimum(storage.position[indices], window) + 1
+    lengths = np.minimum(storage.steps_before(indices), window) + 1
     if window == 0:
         return indices, lengths
     order = np.argsort(-lengths, kind="stable")

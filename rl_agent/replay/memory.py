@@ -25,7 +25,7 @@ class EpisodeMemory:
 
     Parameters
     ----------
-    capacity, observation_size, action_size, choices, agents_per_env, dtype, state_size
+    capacity, observation_size, action_size, choices, agents_per_env, dtype, state_size, history
         As in :class:`~rl_agent.replay.storage.EpisodeStorage`.
     trace_decay
         As in :class:`~rl_agent.replay.values.StoredValues`.
@@ -48,10 +48,10 @@ class EpisodeMemory:
         trace_decay: float = 1.0,
         dtype: npt.DTypeLike = np.float32,
         state_size: int = 0,
+        history: int = 0,
     ) -> None:
-        self.storage = EpisodeStorage(
-            capacity, observation_size, action_size, choices, agents_per_env, dtype, state_size
-        )
+        sizes = observation_size, action_size, choices
+        self.storage = EpisodeStorage(capacity, *sizes, agents_per_env, dtype, state_size, history)
         self.values = StoredValues(self.storage, trace_decay)
 
     def add(self, episodes: Episode | Sequence[Episode], gamma: float, reward_scale: float) -> None:
@@ -116,7 +116,7 @@ class EpisodeMemory:
 
 
 def make_memory(
-    config: AgentConfig, sizes: Sizes, capacity: int, state_size: int = 0
+    config: AgentConfig, sizes: Sizes, capacity: int, state_size: int = 0, history: int = 0
 ) -> EpisodeMemory:
     """Build the memory for the settings.
 
@@ -128,6 +128,8 @@ def make_memory(
         Capacity in environment steps.
     state_size
         Number of components of the network's recurrent state, which is stored only if the settings say so.
+    history
+        Number of steps before the last one of the windows on which the network is trained.
     """
     dtype = np.uint8 if config.network == "conv" else np.float32
     return EpisodeMemory(
@@ -139,4 +141,5 @@ def make_memory(
         config.trace_decay,
         dtype,
         state_size if config.stores_states else 0,
+        history,
     )

@@ -2,7 +2,8 @@
 
 Only completed episodes are stored (as in the original implementation), because the value target of an open episode
 would need a bootstrap that changes with every step. Fragments of long episodes (``fragment_length``) count as episodes
-here. The steps of an episode are adjacent (modulo the end of the ring), each quantity in its own contiguous array.
+here, and are stored with the observations that precede them, so that windows continue across a cut. The steps of an
+episode are adjacent (modulo the end of the ring), each quantity in its own contiguous array.
 
 An environment with N agents is stored as N consecutive episodes of the same length, which are also removed together.
 Thus each agent has its own backward recursion, and the N simultaneous steps can be found from any of them.
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_agent.replay.windows import gather_following, gather_windows
+from rl_agent.replay.windows import StoredObservations, gather_windows
 
 __all__ = ["Episode", "EpisodeStorage", "in_larger_table"]
 
@@ -65,6 +66,9 @@ class Episode:
         later steps are padding. ``None``: L.
     recurrent_state
         State of the network before each observation, shape (L, H), if the memory stores it.
+    preceding_observation, preceding_state
+        The last observations of the same episode before s_0, oldest first, shape (P, S), and the states of the network
+        before them, shape (P, H). ``None``: the episode begins with s_0.
     """
 
     observation: F32
@@ -78,6 +82,8 @@ class Episode:
     terminated: bool
     present: int | None = None
     recurrent_state: F32 | None = None
+    preceding_observation: F32 | None = None
+    preceding_state: F32 | None = None
 
 
 class EpisodeStorage:
@@ -97,6 +103,9 @@ class EpisodeStorage:
         Type of the observations: ``uint8`` for images; a million of 84 x 84 pixels then take 7 GB.
     state_size
         Number of components of the recurrent states (H); 0 if they are not stored.
+    history
+        Number of observations before a part of an episode that are stored with it: those of the longest window that
+        ends at its first step.
 
     Attributes
     ----------
@@ -104,6 +113,9 @@ class EpisodeStorage:
         Ring arrays. ``position`` is the index of a step in its episode, ``episode_id`` the id of that episode.
     start, length, present, terminated, final_observation
         Episode table, row ``episode_id % len(start)``.
+    preceding, preceding_observation, preceding_state
+        Episode table: number of observations of the same episode that precede the stored part, these, shape
+        (rows, history, S), and the recurrent states before them; both aligned at the end.
     first_id, next_id
         Id of the oldest stored episode, and of the next one to be stored.
     tail
@@ -118,7 +130,16 @@ class EpisodeStorage:
     """
 
     STEP_FIELDS = (*EXPERIENCE, "position", "episode_id")
-    TABLE_FIELDS = ("start", "length", "present", "terminated", "final_observation")
+    TABLE_FIELDS = (
+        "start",
+        "length",
+        "present",
+        "terminated",
+        "final_observation",
+        "preceding",
+        "preceding_observation",
+        "preceding_state",
+    )
     COUNTERS = ("first_id", "next_id", "tail", "size", "steps", "added")
 
     def __init__(
@@ -130,6 +151,7 @@ class EpisodeStorage:
         agents_per_env: int = 1,
         dtype: npt.DTypeLike = np.float32,
         state_size: int = 0,
+        history: int = 0,
     ) -> None:
         self.agents_per_env = agents_per_env
         self.capacity = capacity = capacity * agents_per_env
@@ -147,6 +169,11 @@ class EpisodeStorage:
         self.present = np.zeros(rows, np.int64)
         self.terminated = np.zeros(rows, np.bool_)
         self.final_observation: npt.NDArray[Any] = np.zeros((rows, observation_size), dtype)
+        self.preceding = np.zeros(rows, np.int64)
+        self.preceding_observation: npt.NDArray[Any] = np.zeros(
+            (rows, history, observation_size), dtype
+        )
+        self.preceding_state = np.zeros((rows, history, state_size), np.float32)
         self.first_id = self.next_id = self.tail = self.size = self.steps = self.added = 0
 
     @property
@@ -158,6 +185,11 @@ class EpisodeStorage:
     def env_steps(self) -> int:
         """Number of steps stored, each of all agents of an environment."""
         return self.size // self.agents_per_env
+
+    @property
+    def env_steps_added(self) -> int:
+        """Number of steps stored so far, including removed ones, each of all agents of an environment."""
+        return self.added // self.agents_per_env
 
     @property
     def oldest_step_id(self) -> int:
@@ -173,6 +205,7 @@ class EpisodeStorage:
         self.present[row] = steps if episode.present is None else episode.present
         self.terminated[row] = episode.terminated
         self.final_observation[row] = episode.final_observation
+        self._add_preceding(row, episode)
         indices = self.episode_indices(row)
         for name in EXPERIENCE:
             if (given := getattr(episode, name)) is not None:
@@ -184,6 +217,14 @@ class EpisodeStorage:
         self.steps += int(self.present[row])
         self.added += steps
         return row
+
+    def _add_preceding(self, row: int, episode: Episode) -> None:
+        """Store the observations that precede a part of an episode, and the recurrent states before them."""
+        before = 0 if episode.preceding_observation is None else len(episode.preceding_observation)
+        self.preceding[row] = before
+        if before > 0:
+            self.preceding_observation[row, -before:] = episode.preceding_observation
+            self.preceding_state[row, -before:] = episode.preceding_state
 
     def remove_oldest(self) -> I64:
         """Remove the oldest episode of all agents of its environment; return the ring indices that became free."""
@@ -237,6 +278,10 @@ class EpisodeStorage:
         """Return the rows of the episode table of the steps at ``indices``."""
         return self.episode_id[indices] % len(self.start)
 
+    def steps_before(self, indices: I64) -> I64:
+        """Return how many earlier observations are known of each step, also from before its part of the episode."""
+        return self.position[indices] + self.preceding[self.rows(indices)]
+
     def all_rows(self) -> I64:
         """Return the rows of all episodes, from the oldest to the newest, shape (episodes,)."""
         return np.arange(self.first_id, self.next_id) % len(self.start)
@@ -258,9 +303,7 @@ class EpisodeStorage:
         F32
             Shape (steps, B, S), aligned at the end; zero before the beginning of an episode.
         """
-        out = np.empty((steps, len(indices), self.observation.shape[1]), np.float32)
-        gather_windows(self.observation, self.position, indices, mean, per_std, out)
-        return out
+        return self.following(indices, steps, mean, per_std, np.zeros(len(indices), np.int64))
 
     def following(
         self, indices: I64, steps: int, mean: F32, per_std: F32, ahead: I64 | None = None
@@ -268,10 +311,16 @@ class EpisodeStorage:
         """Return windows like ``windows`` that end ``ahead`` steps (default 1) after ``indices``."""
         ahead = np.ones(len(indices), np.int64) if ahead is None else ahead
         out = np.empty((steps, len(indices), self.observation.shape[1]), np.float32)
-        table = self.rows(indices), self.length, self.final_observation
-        gather_following(
-            self.observation, self.position, indices, *table, mean, per_std, ahead, out
+        stored = StoredObservations(
+            self.observation,
+            self.position,
+            self.episode_id,
+            self.length,
+            self.final_observation,
+            self.preceding,
+            self.preceding_observation,
         )
+        gather_windows(stored, indices, ahead, mean, per_std, out)
         return out
 
     def states_before(self, indices: I64, steps: int) -> F32 | None:
@@ -284,9 +333,16 @@ class EpisodeStorage:
         """
         if self.recurrent_state.shape[1] == 0:
             return None
-        is_full = self.position[indices] >= steps - 1
-        states = self.recurrent_state[(indices - (steps - 1)) % self.capacity]
-        return np.where(is_full[:, None], states, np.float32(0.0))
+        back, position = steps - 1, self.position[indices]
+        known = self.steps_before(indices)
+        states = self.recurrent_state[(indices - back) % self.capacity]
+        states[known < back] = 0.0
+        before = np.flatnonzero(
+            (position < back) & (known >= back)
+        )  # these begin in an earlier part
+        rows = self.rows(indices[before])
+        states[before] = self.preceding_state[rows, position[before] - back]
+        return states
 
     def final_windows(
         self, rows: I64, steps: int, mean: F32, per_std: F32
@@ -307,7 +363,7 @@ class EpisodeStorage:
             return final[None], np.ones(len(rows), np.int64), None
         last = (self.start[rows] + self.length[rows] - 1) % self.capacity
         windows = np.concatenate([self.windows(last, steps - 1, mean, per_std), final[None]])
-        lengths = np.minimum(self.length[rows], steps - 1) + 1
+        lengths = np.minimum(self.length[rows] + self.preceding[rows], steps - 1) + 1
         return windows, lengths, self.states_before(last, steps - 1)
 
     def state(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, int]]:
@@ -329,9 +385,11 @@ class EpisodeStorage:
         for name in self.STEP_FIELDS:
             if _in_files(name) in arrays:  # older checkpoints have no ``recurrent_state``
                 getattr(self, name)[indices] = arrays[_in_files(name)]
+        # checkpoints older than multi-agent environments have no ``present``
+        arrays = {"present": arrays["length"]} | arrays
         for name in self.TABLE_FIELDS:
-            # checkpoints older than multi-agent environments have no ``present``
-            getattr(self, name)[rows] = arrays[name] if name in arrays else arrays["length"]
+            if name in arrays:  # older checkpoints have no observations that precede a part
+                getattr(self, name)[rows] = arrays[name]
         self.steps = int(self.present[rows].sum())
 
 

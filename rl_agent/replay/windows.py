@@ -2,95 +2,75 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from rl_agent.runtime.jit import compiled
 
-__all__ = ["gather_following", "gather_windows"]
+__all__ = ["StoredObservations", "gather_windows"]
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
-# many arguments because compiled code takes arrays one by one
+class StoredObservations(NamedTuple):
+    """The arrays of an ``EpisodeStorage`` from which windows are gathered.
+
+    Attributes
+    ----------
+    observation, position, episode_id
+        Ring arrays, shapes (capacity, S) and (capacity,).
+    length, final_observation, preceding, preceding_observation
+        Episode table, shapes (rows,), (rows, S), (rows,) and (rows, H, S).
+    """
+
+    observation: npt.NDArray[Any]
+    position: I64
+    episode_id: I64
+    length: I64
+    final_observation: npt.NDArray[Any]
+    preceding: I64
+    preceding_observation: npt.NDArray[Any]
+
+
 @compiled()
-def gather_following(
-    observation: F32,
-    position: I64,
-    indices: I64,
-    rows: I64,
-    lengths: I64,
-    final_observation: F32,
-    mean: F32,
-    per_std: F32,
-    ahead: I64,
-    out: F32,
+def gather_windows(
+    stored: StoredObservations, indices: I64, ahead: I64, mean: F32, per_std: F32, out: F32
 ) -> None:
     """Gather standardised windows that end ``ahead`` steps after each of ``indices``.
 
     Parameters
     ----------
-    observation, position
-        Ring arrays, shapes (capacity, S) and (capacity,).
-    indices, rows
-        Ring indices of the steps, and their episodes' rows in the table, shape (B,).
-    lengths, final_observation
-        Episode table: number of steps, and final observation.
+    stored
+        The observations.
+    indices
+        Ring indices of the steps, shape (B,).
+    ahead
+        Number of steps ahead, at most to the final observation, shape (B,).
     mean, per_std
         Mean and inverse standard deviation of the states, shape (S,).
-    ahead
-        Number of steps ahead, at least one and at most to the final observation, shape (B,).
     out
-        Written, shape (T, B, S), aligned at the end; zero before the beginning of an episode.
+        Written, shape (T, B, S), aligned at the end; zero before the beginning of an episode. In a later part of an
+        episode, a window begins with the observations that precede the part.
     """
-    capacity, size = observation.shape
+    capacity, size = stored.observation.shape
     steps = out.shape[0]
     for b in range(indices.shape[0]):
-        k, e, on = indices[b], rows[b], ahead[b]
-        is_last = position[k] + on == lengths[e]
+        k, on = indices[b], ahead[b]
+        e = stored.episode_id[k] % len(stored.length)
+        end = stored.position[k] + on
         for back in range(steps):
             t = steps - 1 - back
-            if back > position[k] + on:
+            if back > end + stored.preceding[e]:
                 out[t, b] = np.float32(0.0)
                 continue
-            seen = (
-                final_observation[e]
-                if back == 0 and is_last
-                else observation[(k + on - back) % capacity]
-            )
+            if back == 0 and end == stored.length[e]:
+                seen = stored.final_observation[e]
+            elif back <= end:
+                seen = stored.observation[(k + on - back) % capacity]
+            else:  # the newest of the preceding observations is the last one
+                seen = stored.preceding_observation[e, end - back]
             for s in range(size):
                 out[t, b, s] = (seen[s] - mean[s]) * per_std[s]
-
-
-@compiled()
-def gather_windows(
-    observation: F32, position: I64, indices: I64, mean: F32, per_std: F32, out: F32
-) -> None:
-    """Gather standardised windows that end at each of ``indices``.
-
-    Parameters
-    ----------
-    observation, position
-        Ring arrays, shapes (capacity, S) and (capacity,).
-    indices
-        Ring indices of the last steps, shape (B,).
-    mean, per_std
-        Mean and inverse standard deviation of the states, shape (S,).
-    out
-        Written, shape (T, B, S), aligned at the end; zero before the beginning of an episode.
-    """
-    capacity, size = observation.shape
-    steps = out.shape[0]
-    for b in range(indices.shape[0]):
-        oldest = steps - 1 - min(position[indices[b]], steps - 1)
-        for t in range(steps):
-            if t < oldest:
-                for s in range(size):
-                    out[t, b, s] = np.float32(0.0)
-            else:
-                k = indices[b] - (steps - 1 - t)
-                if k < 0:
-                    k += capacity
-                for s in range(size):
-                    out[t, b, s] = (observation[k, s] - mean[s]) * per_std[s]

@@ -67,13 +67,11 @@ class Behaviour:
             raise FloatingPointError(
                 "the policy is no longer finite: learning has diverged; try a smaller learning_rate"
             )
-        raw = self.exploration.sample(agents, mean, std, self.rng, has_learned=has_learned)
+        raw, noise = self.exploration.sample(agents, mean, std, self.rng, has_learned=has_learned)
         # in some algorithms it is shared by all states
         std = np.broadcast_to(std, (len(agents), std.shape[-1]))
         random = dict(self.rng.bit_generator.state)
-        return Decision(
-            agents, raw, mean, std, value, state, self.exploration.noise[agents], random
-        )
+        return Decision(agents, raw, mean, std, value, state, noise, random)
 
     def issue(self, decision: Decision) -> None:
         """Record actions as issued, and set the random state to that after sampling them."""

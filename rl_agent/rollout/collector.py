@@ -90,6 +90,7 @@ class Collector:
             sizes.choices,
             memory.storage.observation.dtype,
             memory.storage.recurrent_state.shape[1],
+            memory.storage.preceding_observation.shape[1],
         )
         self.exploration = Exploration(config, members, sizes.action)
         parts = self.open_episodes, self.exploration
@@ -129,11 +130,9 @@ class Collector:
     ) -> Outcome:
         """Check and record the outcomes of issued actions; arguments and errors as in ``Learner.observe``."""
         agents, observations = self.checked(agents, observations)
-        rewards, terminated = (
-            self._inputs.rewards(agents, rewards),
-            np.asarray(terminated, np.bool_),
-        )
-        ended = terminated | np.asarray(truncated, np.bool_)
+        rewards = self._inputs.rewards(agents, rewards)
+        terminated = self._inputs.flags(agents, terminated, "terminated")
+        ended = terminated | self._inputs.flags(agents, truncated, "truncated")
         members, episodes = self._inputs.members(agents), self.open_episodes
         idle = members[~episodes.is_waiting[members]] // self._agents_per_env
         refuse(idle, "does not wait for an outcome: act first")

@@ -52,7 +52,7 @@ class Exploration:
     Attributes
     ----------
     noise
-        State of the Ornstein-Uhlenbeck process of each agent, shape (agents, A).
+        State of the Ornstein-Uhlenbeck process of each agent after its last issued action, shape (agents, A).
     """
 
     def __init__(self, config: AgentConfig, agents: int, action_size: int) -> None:
@@ -65,17 +65,16 @@ class Exploration:
 
     def sample(
         self, agents: I64, mean: F32, std: F32, rng: np.random.Generator, *, has_learned: bool
-    ) -> F32:
-        """Sample actions of ``agents``; arguments and result as in ``sample_action``."""
+    ) -> tuple[F32, F32]:
+        """Sample actions of ``agents``, (n, A), with arguments as in ``sample_action``; also return the next noise."""
+        noise = self.noise[agents]
         if self.config.random_start and not has_learned:
-            return self._anywhere(mean, std, rng)
+            return self._anywhere(mean, std, rng), noise
         if not self.config.has_correlated_noise:
-            return sample_action(mean, std, rng, clipped=self.config.is_clipped)
+            return sample_action(mean, std, rng, clipped=self.config.is_clipped), noise
         kick = rng.standard_normal(mean.shape).astype(np.float32)
-        self.noise[agents] += (
-            np.float32(self.config.sigma) * kick - np.float32(THETA) * self.noise[agents]
-        )
-        return mean + self.noise[agents]
+        noise += np.float32(self.config.sigma) * kick - np.float32(THETA) * noise
+        return mean + noise, noise
 
     def _anywhere(self, mean: F32, std: F32, rng: np.random.Generator) -> F32:
         """Sample uniformly over the task's action space."""

@@ -90,6 +90,19 @@ class Inputs:
         refuse(agents[~of_each(np.isfinite(array))], "sent a reward that is not finite")
         return array
 
+    def flags(self, agents: I64, flags: npt.ArrayLike, name: str) -> Flags:
+        """Check and return one flag per environment, shape (n,); ``name`` is used in the message.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong.
+        """
+        array = np.asarray(flags, np.bool_)
+        if array.shape != agents.shape:
+            raise ValueError(f"{name} has shape {array.shape}, expected {agents.shape}")
+        return array
+
     def ended(self, agents: I64, flags: npt.ArrayLike | None) -> Flags:
         """Return which members have ended, shape (n, N); none if ``flags`` is ``None``.
 

@@ -59,6 +59,9 @@ PER_AGENT = (
     "earlier_return",
     "earlier_steps",
     "gone_after",
+    "preceding",
+    "preceding_observation",
+    "preceding_state",
 )
 
 
@@ -77,6 +80,8 @@ class OpenEpisodes:
         Type of the observations.
     stored_state_size
         ``state_size`` if the memory stores recurrent states, otherwise 0.
+    history
+        Number of observations to keep from before a part that is split off (``EpisodeStorage``).
 
     Attributes
     ----------
@@ -94,6 +99,9 @@ class OpenEpisodes:
     gone_after
         Number of steps after which an agent reached a terminal state while others in its environment continued, -1 if
         it has not, shape (agents,). Later steps are padding.
+    preceding, preceding_observation, preceding_state
+        Number of observations kept from the parts that were split off, shape (agents,), these observations, and the
+        recurrent states before them, shape (agents, history, ...), aligned at the end.
     """
 
     def __init__(
@@ -105,6 +113,7 @@ class OpenEpisodes:
         choices: int = 0,
         dtype: npt.DTypeLike = np.float32,
         stored_state_size: int = 0,
+        history: int = 0,
     ) -> None:
         self.agents = agents
         room = 64
@@ -122,6 +131,11 @@ class OpenEpisodes:
         self.earlier_return = np.zeros(agents)
         self.earlier_steps = np.zeros(agents, np.int64)
         self.gone_after = np.full(agents, -1)
+        self.preceding = np.zeros(agents, np.int64)
+        self.preceding_observation: npt.NDArray[Any] = np.zeros(
+            (agents, history, observation_size), dtype
+        )
+        self.preceding_state = np.zeros((agents, history, stored_state_size), np.float32)
 
     def begin(self, agents: I64, observations: F32) -> None:
         """Start episodes with their first observations, shape (n, S)."""
@@ -132,6 +146,7 @@ class OpenEpisodes:
         self.earlier_return[agents] = 0.0
         self.earlier_steps[agents] = 0
         self.gone_after[agents] = -1
+        self.preceding[agents] = 0
         self.observation[agents, 0] = observations
 
     def current(self, agents: I64) -> F32:
@@ -180,15 +195,15 @@ class OpenEpisodes:
             self.gone_after[leaving] = self.length[leaving]
 
     def withdraw(self, agents: I64) -> tuple[int, I64]:
-        """Drop open episodes without steps; return the number of actions in progress, and agents with episodes left."""
+        """Drop episodes without any steps; return the number of actions in progress, and agents with episodes left."""
         agents = agents[self.is_open[agents]]
         waiting = int(np.count_nonzero(self.is_waiting[agents]))
-        for agent in agents[self.length[agents] == 0]:
+        for agent in agents[self.length[agents] + self.earlier_steps[agents] == 0]:
             self.drop(int(agent))
         return waiting, agents[self.is_open[agents]]
 
     def close(self, agent: int, final_value: float, terminated: bool) -> Episode:
-        """End an agent's episode (of at least one step) at its current observation, and return it."""
+        """End an agent's episode at its current observation, and return the steps that were not split off."""
         episode = self._so_far(agent, final_value, terminated)
         self.drop(agent)
         return episode
@@ -199,6 +214,7 @@ class OpenEpisodes:
         steps = int(self.length[agent])
         self.earlier_return[agent] += float(episode.reward.sum(dtype=np.float64))
         self.earlier_steps[agent] += steps
+        self._keep_preceding(agent, steps)
         for name in PER_STEP:  # an action may already be in progress
             array = getattr(self, name)
             array[agent, 0] = array[agent, steps]
@@ -206,6 +222,16 @@ class OpenEpisodes:
         if self.gone_after[agent] >= 0:
             self.gone_after[agent] = max(0, self.gone_after[agent] - steps)
         return episode
+
+    def _keep_preceding(self, agent: int, steps: int) -> None:
+        """Keep the newest observations of a part that is split off, and the recurrent states before them."""
+        history = self.preceding_observation.shape[1]
+        for kept, part in (
+            (self.preceding_observation, self.observation),
+            (self.preceding_state, self.recurrent_state),
+        ):
+            kept[agent] = np.concatenate([kept[agent], part[agent, :steps]])[steps:]
+        self.preceding[agent] = min(history, self.preceding[agent] + steps)
 
     def earlier(self, agent: int) -> tuple[float, int]:
         """Return the return and the length of the parts of an agent's episode that were split off."""
@@ -242,12 +268,15 @@ class OpenEpisodes:
         is_discrete = arrays["behaviour_std"].shape[1] == 0
         arrays["behaviour_mean" if is_discrete else "behaviour_std"][present:] = 1.0
         terminated = terminated or is_gone
+        oldest = self.preceding_observation.shape[1] - int(self.preceding[agent])
         return Episode(
             **arrays,
             final_observation=self.observation[agent, steps].copy(),
             final_value=0.0 if terminated else final_value,
             terminated=terminated,
             present=present,
+            preceding_observation=self.preceding_observation[agent, oldest:].copy(),
+            preceding_state=self.preceding_state[agent, oldest:].copy(),
         )
 
     def drop(self, agent: int) -> None:
@@ -272,9 +301,7 @@ class OpenEpisodes:
             if name in arrays:  # older checkpoints have no ``recurrent_state``
                 getattr(self, name)[:, :used] = arrays[name]
         for name in PER_AGENT:
-            if (
-                name in arrays
-            ):  # checkpoints older than multi-agent environments have no ``gone_after``
+            if name in arrays:  # older checkpoints have no ``gone_after`` or ``preceding``
                 getattr(self, name)[:] = arrays[name]
 
     def _grow(self) -> None:

@@ -52,10 +52,8 @@ class EpisodeStore:
         step: int,
         gamma: float,
         reward_scale: float,
-        *,
-        continues: bool = False,
     ) -> list[EpisodeRecord]:
-        """Store ended episodes of at least one step, and return their records.
+        """Store what is left of ended episodes of at least one step, and return their records.
 
         Parameters
         ----------
@@ -65,11 +63,8 @@ class EpisodeStore:
             Environment steps so far.
         gamma, reward_scale
             Discount factor and reward scale of the initial value targets.
-        continues
-            Whether new episodes begin where these were cut, with the same recurrent states.
         """
         values, records = self._values.of_open(self._open, agents), []
-        seen, state = self._open.current(agents), self._open.state[agents]
         for part in self._environments(agents):
             earlier = [self._open.earlier(int(agent)) for agent in agents[part]]
             episodes = [
@@ -79,7 +74,8 @@ class EpisodeStore:
                 )
             ]
             returns = [episode.reward.sum(dtype=np.float64) for episode in episodes]
-            self._add(episodes, gamma, reward_scale)
+            if len(episodes[0].reward) > 0:  # else the last step was stored as part of a fragment
+                self._add(episodes, gamma, reward_scale)
             records.append(
                 EpisodeRecord(
                     agent=int(agents[part][0]) // self._agents_per_env,
@@ -91,9 +87,6 @@ class EpisodeStore:
                     terminated=all(episode.terminated for episode in episodes),
                 )
             )
-        if continues:
-            self._open.begin(agents, seen)
-            self._open.state[agents] = state
         return records
 
     def store_fragments(self, agents: I64, length: int, gamma: float, reward_scale: float) -> None:
@@ -109,12 +102,6 @@ class EpisodeStore:
         """Store the steps of all open episodes, whose final values are computed later."""
         for agent in np.flatnonzero(self._open.length > 0):
             self._memory.add(self._open.split(int(agent)), gamma, reward_scale)
-
-    def as_long_as_memory(self, agents: I64) -> I64:
-        """Return those of ``agents`` whose open episodes are as long as the memory."""
-        steps = self._open.length[agents] + self._open.earlier_steps[agents]
-        is_long = steps >= self._memory.storage.capacity // self._agents_per_env
-        return agents[is_long & (self._open.length[agents] > 0)]
 
     def _environments(self, agents: I64) -> Iterator[slice]:
         """Yield slices of the members of each environment, which are adjacent."""

@@ -96,6 +96,6 @@ class ValueEstimator:
         steps = self._algorithm.network.history + 1
         self._memory.values.value[indices] = self._algorithm.values(
             storage.windows(indices, steps, scale.mean, scale.per_std),
-            np.minimum(storage.position[indices] + 1, steps),
+            np.minimum(storage.steps_before(indices) + 1, steps),
         )
         self.refresh_final_values()

@@ -85,7 +85,11 @@ class LearnerState:
             self.state_scale.freeze_to(inputs.largest_pixel(config, observation_space))
         capacity = algorithm.schedule.capacity(config, agents)
         self.memory = memory = make_memory(
-            config, sizes, capacity, algorithm.network.state_shape[0]
+            config,
+            sizes,
+            capacity,
+            algorithm.network.state_shape[0],
+            algorithm.window_steps - 1,
         )
         scales = self.state_scale, self.reward_scale
         self.values = ValueEstimator(config, algorithm, *scales, memory)

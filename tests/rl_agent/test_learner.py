@@ -153,7 +153,7 @@ def test_endless_episode_is_stored_in_parts_of_the_memory_size():
     assert learner.memory.storage.steps == 0
     state = learner.collector.open_episodes.state.copy()
     live(learner, np.random.default_rng(0), 1, end=0.0)
-    assert (learner.memory.storage.steps, learner.episodes) == (60, 1)
+    assert (learner.memory.storage.steps, learner.episodes) == (60, 0)
     assert learner.collector.open_episodes.is_open[0]
     assert not learner.memory.storage.terminated[0]
     np.testing.assert_array_equal(
@@ -164,7 +164,8 @@ def test_endless_episode_is_stored_in_parts_of_the_memory_size():
     assert np.abs(learner.collector.open_episodes.state).max() > 0
     assert np.abs(learner.collector.open_episodes.state - state).max() > 0
     live(learner, np.random.default_rng(0), 60, end=0.0)
-    assert (learner.memory.storage.steps, learner.episodes) == (60, 2)
+    assert (learner.memory.storage.steps, learner.episodes) == (60, 0)
+    assert [record.length for record in learner.episodes_under_way()] == [120]
 
 
 def test_fragments_of_a_running_episode_are_used_and_counted_once():
@@ -196,10 +197,68 @@ def test_fragments_of_a_running_episode_are_used_and_counted_once():
     )
 
 
-def test_fragmented_endless_episode_is_counted_once_per_memory_length():
-    learner = make_learner(agents=1, buffer_size=60, fragment_length=25)
-    live(learner, np.random.default_rng(0), 130, end=0.0)
-    assert [record.length for record in learner.finished_episodes()] == [60, 60]
+@pytest.mark.parametrize("fragment_length", [None, 25])
+def test_an_episode_longer_than_the_memory_has_one_record(fragment_length):
+    learner = make_learner(agents=1, buffer_size=60, fragment_length=fragment_length)
+    live(learner, np.random.default_rng(0), 130, end=0.0, update=False)
+    assert learner.finished_episodes() == []
+    learner.act([0])
+    learner.observe([0], [1.0], [True], [False], np.zeros((1, 2)))
+    (record,) = learner.finished_episodes()
+    assert (record.length, record.terminated) == (131, True)
+
+
+def test_an_episode_abandoned_at_the_end_of_a_fragment_has_a_record():
+    learner = make_learner(agents=1, fragment_length=5)
+    learner.begin([0], np.zeros((1, 2)))
+    for _ in range(5):
+        learner.act([0])
+        learner.observe([0], [1.0], [False], [False], np.zeros((1, 2)))
+    learner.act([0])
+    learner.abandon([0])
+    (record,) = learner.finished_episodes()
+    assert record == (0, 5, 5.0, 5, False)
+    assert (learner.episodes, learner.memory.storage.steps, learner.counters.issued) == (1, 5, 5)
+    assert not learner.collector.open_episodes.is_open[0]
+
+
+def test_learning_starts_although_the_memory_never_holds_that_many_steps():
+    """A memory of 60 holds at most 51 steps of episodes of 17."""
+    learner = make_learner(agents=1, buffer_size=60, learning_starts=60)
+    for episode in range(5):
+        assert learner.counters.is_learning == (episode == 4)
+        live(learner, np.random.default_rng(episode), 17, end=0.0)
+        learner.abandon([0])
+    assert learner.gradient_steps == 17
+
+
+def test_deciding_changes_no_noise():
+    learner = make_learner(agents=2, algorithm="ddpg", replay="none", noise="ou")
+    live(learner, np.random.default_rng(0), 3, end=0.0)
+    before = learner.collector.exploration.noise.copy()
+    decision = learner.decide([0, 1])
+    np.testing.assert_array_equal(learner.collector.exploration.noise, before)
+    learner.issue(decision)
+    np.testing.assert_array_equal(learner.collector.exploration.noise, decision.noise)
+    assert (decision.noise != before).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"frames": 3},
+        {"network": "lstm", "window": 3},
+        {"network": "lstm", "window": 3, "acting": "window"},
+        {"frames": 3, "trunks": "separate"},
+    ],
+)
+def test_no_agents_act(settings):
+    learner = make_learner(agents=2, **settings)
+    assert learner.act([]).shape == (0, 1)
+    actions, state = learner.policy().act(np.zeros((0, 2)))
+    assert actions.shape == (0, 1)
+    assert state.shape == learner.policy().initial_state(0).shape
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -408,5 +467,13 @@ def test_misuse_is_refused_in_one_sentence():
         learner.act([0])
     with pytest.raises(ValueError, match="reward that is not finite"):
         learner.observe([0], [np.inf], [False], [False], np.zeros((1, 2)))
+    for flags, message in (
+        (([False, True], [False]), r"terminated has shape \(2,\), expected \(1,\)"),
+        (([False], False), r"truncated has shape \(\), expected \(1,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learner.observe([0], [0.0], *flags, np.zeros((1, 2)))
+    learner.observe([0], [0.0], [False], [False], np.zeros((1, 2)))  # nothing was recorded before
+    assert learner.collector.open_episodes.length[0] == 1
     with pytest.raises(ValueError, match="agents = 0"):
         make_learner(agents=0)

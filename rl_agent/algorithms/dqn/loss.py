@@ -68,7 +68,8 @@ def make_actor(config: DQNConfig, sizes: Sizes) -> Actor:
         probabilities[np.arange(len(q)), q.argmax(axis=1)] += 1.0 - loose[0]
         return q.max(axis=1), probabilities, np.zeros((len(q), 0), np.float32)
 
-    return Actor(network, 1, Head(statistics, q_values), noise=network.noise_size)
+    head = Head(statistics, q_values)
+    return Actor(network, 1, head, noise=network.noise_size, explores=True)
 
 
 def _make_network(config: DQNConfig, sizes: Sizes) -> QNetwork:

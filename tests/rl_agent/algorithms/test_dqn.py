@@ -101,6 +101,19 @@ def test_rainbow_loss_equals_a_plain_loop():
     assert not network.views(gradient[place])["noise"].any()  # it is sampled, not learned
 
 
+def test_the_deterministic_policy_is_greedy_whatever_epsilon_is():
+    learner = a_learner("dqn", choices=3, learning_starts=400, **PLAIN)
+    assert learner.algorithm.epsilon == 1.0
+    seen = np.random.default_rng(1).normal(size=(40, 3)).astype(np.float32)
+    network, weights = learner.algorithm.q_network, learner.algorithm.weights
+    place = learner.algorithm.parts.slices["q"]
+    expected = [outputs_of(network, weights[place], x)[:, 0].argmax() for x in seen]
+    actions, _ = learner.policy().act(seen)
+    assert actions[:, 0].tolist() == expected
+    sampled, _ = learner.policy().act(seen, deterministic=False, rng=np.random.default_rng(0))
+    assert sampled[:, 0].tolist() != expected
+
+
 def test_projection_preserves_the_mean():
     rng = np.random.default_rng(0)
     atoms, p = (

@@ -440,6 +440,18 @@ def test_ended_agent_does_not_change_the_gradient():
     np.testing.assert_array_equal(learner.algorithm.last_gradient, gradient)
 
 
+def test_an_ended_agent_stays_so_in_an_episode_as_long_as_the_memory():
+    learner = make_learner(environments=1, buffer_size=24)
+    learner.begin([0], np.ones((1, N, S)))
+    for step in range(50):
+        learner.act([0])
+        gone = [False, step >= 2, False]
+        learner.observe([0], [[1.0] * N], [False], [False], np.ones((1, N, S)), [gone])
+    assert learner.memory.storage.present[learner.memory.storage.all_rows()].tolist() == [24, 0, 24]
+    assert learner.collector.open_episodes.gone_after.tolist() == [-1, 0, -1]
+    assert learner.finished_episodes() == []
+
+
 def test_counters_and_records_are_per_environment():
     learner = make_learner(environments=1, replay="refer")
     seen = np.ones((1, N, S))
