@@ -61,7 +61,7 @@ def learner(algorithm: str, network: str, observation: str, action: str, sampler
     settings: dict[str, Any] = {"algorithm": algorithm, "network": network, "sampler": sampler}
     if sampler != "uniform":
         settings["replay"] = "none"
-    config = AgentConfig(**settings, threads=1, **FILLED)
+    config = AgentConfig.model_validate(settings | {"threads": 1} | FILLED)
     warm = warm_learner(config, int(observation), int(action))
 
     def run(times: int) -> None:

@@ -106,7 +106,12 @@ def train(
     if task.episode_steps is None:
         screen.say(f"warning: env = {config.env!r} {_without_an_end(config.env)}")
     for warning in warnings_of(
-        config.agent, config.run.steps, task.episode_steps, config.workers.agents
+        config.agent,
+        config.run.steps,
+        task.episode_steps,
+        config.workers.agents,
+        discrete=not isinstance(task.action_space, Box),
+        agents_per_env=task.agents_per_env,
     ):
         screen.say(f"warning: {warning}")
     _carry_through(folder, config, task, learner, screen, prewarmed)

@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
     model_serializer,
     model_validator,
 )
@@ -19,6 +20,7 @@ from pydantic import (
 from rl_agent.config import registry
 from rl_agent.config.old_names import current_settings
 from rl_agent.config.run_length import RunLength, rounded
+from rl_agent.config.unread import unread_settings
 
 Activation = Literal["softsign", "relu", "tanh"]
 Replay = Literal["refer", "refer-1", "refer-2", "none"]
@@ -39,6 +41,9 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 SCORE_SETTINGS = ("performance_window", "score_learning_rate")
 """Settings of the samplers that score steps with a network."""
+
+IN_A_CALL = "in a call"
+"""Context of the validation of settings that a program gives now, of which none may be unread."""
 
 
 class AgentConfig(BaseModel):
@@ -137,8 +142,8 @@ class AgentConfig(BaseModel):
     squash
         ``none``: actions are centre + a (high - low) / 2, and the environment clips; ``tanh``: tanh(a) instead of a.
     random_start
-        Whether actions are uniform over the action space until learning starts; needs ``replay`` ``none``, and is then
-        the default for TD3 and SAC.
+        DDPG, NAF, TD3, SAC, DQN and Rainbow with ``replay`` ``none``, which use no importance weights: whether actions
+        are uniform over the action space until learning starts (the default of TD3, SAC, DQN and Rainbow).
     device
         Where gradients are computed: ``cpu``, or ``cuda`` (torch, captured as a CUDA graph). The memory and the
         acting networks stay on the CPU.
@@ -148,6 +153,10 @@ class AgentConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    unread: ClassVar[tuple[str, ...]] = ()
+    """Shared settings that the algorithm does not read; see ``rl_agent/config/unread.py`` for others."""
+    always_weighs: ClassVar[bool] = False
+    """Whether importance weights (or ratios) are used without Remember-and-Forget, too."""
     serves_choices: ClassVar[bool] = True
     """Whether the algorithm supports discrete actions."""
     serves_boxes: ClassVar[bool] = True
@@ -211,20 +220,23 @@ class AgentConfig(BaseModel):
     threads: int = Field(default=1, ge=1, le=256)
 
     def __new__(cls, **settings: Any) -> Self:
-        """Create the settings of the algorithm ``algorithm``."""
-        return super().__new__(cls) if cls is not AgentConfig else cls.model_validate(settings)
+        """Create the settings of the algorithm ``algorithm``; refuse given ones that are not read."""
+        if not settings and cls is not AgentConfig:  # as pydantic creates objects
+            return super().__new__(cls)
+        config: Self = cls.model_validate(settings, context=IN_A_CALL)
+        return config
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Any:
         """Validate settings; on :class:`AgentConfig` itself, as those of the algorithm that they name."""
         if cls is not AgentConfig:
             return super().model_validate(obj, **options)
-        return registry.validate(obj)
+        return registry.validate(obj, **options)
 
     @model_validator(mode="wrap")
     @classmethod
     def _take_the_defaults_of_the_algorithm(
-        cls, data: Any, handler: ModelWrapValidatorHandler[Self]
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
         if not isinstance(data, dict):
             return handler(data)
@@ -233,6 +245,8 @@ class AgentConfig(BaseModel):
         config = handler(cls._usual(own) | own)
         # only the given settings, without the defaults
         object.__setattr__(config, "__pydantic_fields_set__", set(own))
+        for _, problem in unread_settings(config) if info.context == IN_A_CALL else ():
+            raise ValueError(problem)
         return config
 
     @classmethod
@@ -304,6 +318,14 @@ class AgentConfig(BaseModel):
         return getattr(self, key) if key in self.model_fields_set else otherwise
 
     @property
+    def changed(self) -> frozenset[str]:
+        """Names of the given settings that differ from their defaults."""
+        defaults = {key: field.default for key, field in type(self).model_fields.items()}
+        defaults |= self._usual(dict(self))
+        given = self.model_fields_set & defaults.keys()
+        return frozenset(key for key in given if getattr(self, key) != defaults[key])
+
+    @property
     def fitted_batch(self) -> int:
         """Batch size in a run."""
         return self.batch_size
@@ -347,6 +369,11 @@ class AgentConfig(BaseModel):
             yield (
                 f"random_start = True stores actions that the policy did not sample, which replay = {self.replay} "
                 "cannot weigh; use random_start = false, or replay = none"
+            )
+        elif self.random_start and self.always_weighs:
+            yield (
+                "random_start = True stores actions that the policy did not sample, which "
+                f"algorithm = {self.algorithm} cannot weigh; use random_start = false"
             )
         if self.sigma <= self.sigma_min:
             yield f"sigma = {self.sigma} must be above its floor, sigma_min = {self.sigma_min}"

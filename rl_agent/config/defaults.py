@@ -16,6 +16,7 @@ from rl_agent.config.kinds import Remembering
 from rl_agent.config.on_policy import OnPolicyConfig
 from rl_agent.config.run_length import RunLength
 from rl_agent.config.segments import SegmentConfig
+from rl_agent.config.unread import unread_by_task, unread_settings
 
 __all__ = ["fit", "warnings_of"]
 
@@ -49,9 +50,15 @@ def fit(config: Config, steps: int, episode_steps: int | None = None) -> Config:
 
 
 def warnings_of(
-    config: AgentConfig, steps: int, episode_steps: int | None = None, agents: int = 1
+    config: AgentConfig,
+    steps: int,
+    episode_steps: int | None = None,
+    agents: int = 1,
+    *,
+    discrete: bool = False,
+    agents_per_env: int = 1,
 ) -> list[str]:
-    """Return warnings about settings that do not fit a run.
+    """Return warnings about settings that do not fit a run, or are not read.
 
     Parameters
     ----------
@@ -59,6 +66,8 @@ def warnings_of(
         As in ``fit``, with resolved settings.
     agents
         Number of environments that run in parallel.
+    discrete, agents_per_env
+        Whether the task has discrete actions, and its number of agents per environment.
 
     Returns
     -------
@@ -66,6 +75,13 @@ def warnings_of(
         One sentence per warning, with the key, its value and a fitting value as ``key=value``.
     """
     told = list(_warnings(config, steps, episode_steps))
+    fitting = _fitting(config, steps, episode_steps)
+    by_task = unread_by_task(config, discrete=discrete, agents_per_env=agents_per_env)
+    told += [
+        f"agent.{sentence}"
+        for key, sentence in (*unread_settings(config), *by_task)
+        if getattr(config, key) != getattr(fitting, key)  # a fitted value is nobody's mistake
+    ]
     if not isinstance(config, Remembering):
         return told
     wait = agents * min(filter(None, (episode_steps, config.fragment_length)), default=0)

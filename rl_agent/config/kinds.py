@@ -114,6 +114,8 @@ class HasTarget(AgentConfig):
 class WithTarget(HasTarget, SamplesSteps):
     """Settings of algorithms with a target network that learn from single steps of the memory."""
 
+    unread: ClassVar[tuple[str, ...]] = ("center_advantages", "sigma_min")
+
 
 class WithPolicy(AgentConfig):
     """Settings of algorithms with a separate policy network.

@@ -22,6 +22,13 @@ class OnPolicyConfig(WithPolicy):
         episodes.
     """
 
+    unread: ClassVar[tuple[str, ...]] = (
+        "buffer_size",
+        "learning_starts",
+        "env_steps_per_gradient_step",
+        "center_advantages",
+    )
+    always_weighs: ClassVar[bool] = True
     standardises: ClassVar[bool] = False
     """Whether advantages are standardised over the horizon."""
 

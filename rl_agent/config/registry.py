@@ -217,12 +217,15 @@ def with_algorithm(settings: Any) -> Any:
     return named | {"algorithm": _plain(name) if isinstance(name, str) else name}
 
 
-def validate(settings: Any) -> AgentConfig:
-    """Create the settings object of the named algorithm, or the substitute for an algorithm that is not imported."""
+def validate(settings: Any, **options: Any) -> AgentConfig:
+    """Create the settings object of the named algorithm, or the substitute for an algorithm that is not imported.
+
+    The options are those of ``pydantic.BaseModel.model_validate``.
+    """
     settings = with_algorithm(settings)
     name = (
         settings["algorithm"] if isinstance(settings, dict) else getattr(settings, "algorithm", "")
     )
     if _not_imported and module_of(str(name)):
-        return _not_imported[0].model_validate(settings)
-    return _adapter(tuple(algorithms().values())).validate_python(settings)
+        return _not_imported[0].model_validate(settings, **options)
+    return _adapter(tuple(algorithms().values())).validate_python(settings, **options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -24,6 +24,9 @@ class SegmentConfig(Remembering, WithPolicy):
         Episodes sampled per gradient (instead of ``batch_size``), and the maximum number of consecutive steps taken
         from each (the k of the ACER paper).
     """
+
+    unread: ClassVar[tuple[str, ...]] = ("batch_size", "center_advantages", "sigma_min")
+    always_weighs: ClassVar[bool] = True
 
     buffer_size: Steps = 100_000
     learning_starts: Count = 2**15

@@ -81,7 +81,7 @@ class Collector:
         self._agents_per_env, self._scale = sizes.agents_per_env, state_scale
         self._sizes, self._squash = sizes, config.squash
         members = agents * sizes.agents_per_env
-        self._inputs = Inputs(agents, sizes)
+        self._inputs = Inputs(agents, sizes, pictures=config.network == "conv")
         self.open_episodes = OpenEpisodes(
             members,
             sizes.observation,

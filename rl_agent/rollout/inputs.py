@@ -44,10 +44,12 @@ class Inputs:
         Number of environments served, numbered from 0.
     sizes
         Sizes of the task. Members are numbered consecutively: those of environment e from e N on.
+    pictures
+        Whether observations are images, which the memory stores as ``uint8``.
     """
 
-    def __init__(self, agents: int, sizes: Sizes) -> None:
-        self._agents, self._sizes = agents, sizes
+    def __init__(self, agents: int, sizes: Sizes, *, pictures: bool = False) -> None:
+        self._agents, self._sizes, self._pictures = agents, sizes, pictures
 
     def agents(self, agents: npt.ArrayLike) -> I64:
         """Check and return distinct agent numbers, shape (n,).
@@ -72,13 +74,19 @@ class Inputs:
         Raises
         ------
         ValueError
-            If the shape is wrong, or a number is not finite.
+            If the shape is wrong, a number is not finite, or that of an image is not a whole number from 0 to 255.
         """
         array = np.asarray(observations, np.float32)
         shape = (len(agents), *self._sizes.agents_axis, self._sizes.seen)
         if array.shape != shape:
             raise ValueError(f"observations have shape {array.shape}, expected {shape}")
         refuse(agents[~of_each(np.isfinite(array))], "sent an observation that is not finite")
+        if self._pictures:
+            is_pixel = (array >= 0.0) & (array <= 255.0) & (array == np.floor(array))
+            refuse(
+                agents[~of_each(is_pixel)],
+                "sent an image whose values are not all whole numbers from 0 to 255, as network = conv needs",
+            )
         return array
 
     def rewards(self, agents: I64, rewards: npt.ArrayLike) -> F32:

@@ -31,7 +31,8 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, moved=0.3, **settings):
         "gamma": GAMMA,
         "window": 3,
     }
-    config = AgentConfig(algorithm=algorithm, **common | settings)
+    # whichever of these the algorithm reads
+    config = AgentConfig.model_validate({"algorithm": algorithm} | common | settings)
     actions = gymnasium.spaces.Discrete(choices) if choices else box(2)
     learner = Learner(config, box(3, np.inf), actions, agents=agents, seed=seed)
     rng = np.random.default_rng(seed)
@@ -165,7 +166,7 @@ def make_run(network="mlp", environment=Drift, **settings):
         "learning_starts": 300,
         "learning_rate": 1e-3,
     }
-    config = AgentConfig(network=network, **small | settings)
+    config = AgentConfig.model_validate({"network": network} | small | settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([environment] * 3, autoreset_mode=mode)
     learner = Learner(

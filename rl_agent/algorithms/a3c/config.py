@@ -18,6 +18,7 @@ class A3CConfig(OnPolicyConfig):
 
     title: ClassVar[str] = "A3C"
     colour: ClassVar[str] = "#bcbd22"
+    unread: ClassVar[tuple[str, ...]] = (*OnPolicyConfig.unread, "batch_size", "sigma_min")
     learning_rate_factor: ClassVar[float] = 3.0  # a run takes only few gradient steps
 
     algorithm: Literal["a3c"] = "a3c"

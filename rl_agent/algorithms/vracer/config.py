@@ -55,6 +55,7 @@ class VRacerConfig(SamplesSteps):
     title_replay: ClassVar[Replay] = "refer"
     colour: ClassVar[str] = "#1f77b4"
     serves_multi_agent: ClassVar[bool] = True
+    always_weighs: ClassVar[bool] = True
 
     algorithm: Literal["vracer"] = "vracer"
     policy: Literal["normal", "clipped", "boltzmann"] = "normal"

@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from pydantic import ValidationError
 from rl_agent import AgentConfig
 from rl_agent.algorithms.sac.config import SACConfig
 from rl_agent.config import OnPolicyConfig, algorithms, default_settings
+from rl_agent.config.defaults import fit, warnings_of
 
 
 def test_defaults_are_the_values_of_the_paper():
@@ -258,6 +260,16 @@ def test_written_configuration_has_the_settings_of_all_algorithms():
             {"algorithm": "td3", "replay": "refer", "random_start": True},
             "random_start = True stores actions",
         ),
+        *(
+            (settings | {"random_start": True}, "random_start = True stores actions")
+            for settings in (
+                {"algorithm": "vracer", "replay": "none"},
+                {"algorithm": "acer"},
+                {"algorithm": "tis"},
+                {"algorithm": "a3c"},
+                {"algorithm": "ppo"},
+            )
+        ),
         ({"clip": 0.3}, "clip = 0.3 is a setting of ppo, which algorithm = vracer does not read"),
         (
             {"algorithm": "naf", "critic_l2": 0.1},
@@ -268,6 +280,68 @@ def test_written_configuration_has_the_settings_of_all_algorithms():
 def test_incompatible_settings_are_refused_with_the_reason(settings, reason):
     with pytest.raises(ValidationError, match=reason):
         AgentConfig(**settings)
+
+
+UNREAD = [
+    (
+        {"algorithm": "sac", "center_advantages": True},
+        "of algorithm = vracer, which algorithm = sac",
+    ),
+    ({"algorithm": "sac", "sigma_min": 0.1}, "of algorithm = ppo or vracer, which algorithm = sac"),
+    ({"algorithm": "sac", "priority_exponent": 0.9}, "or ners, which sampler = uniform does not"),
+    ({"algorithm": "ppo", "buffer_size": 9000}, "which algorithm = ppo does not read"),
+    ({"algorithm": "ppo", "learning_starts": 900}, "which algorithm = ppo does not read"),
+    ({"algorithm": "ppo", "env_steps_per_gradient_step": 2.0}, "which algorithm = ppo does not"),
+    ({"algorithm": "ppo", "center_advantages": True}, "which algorithm = ppo does not read"),
+    ({"algorithm": "a3c", "batch_size": 9}, "which algorithm = a3c does not read"),
+    ({"algorithm": "acer", "batch_size": 9}, "batch_size = 9 is a setting of algorithm = "),
+    ({"algorithm": "acer", "sigma_min": 0.1}, "which algorithm = acer does not read"),
+    ({"algorithm": "acer", "center_advantages": True}, "which algorithm = acer does not read"),
+    ({"algorithm": "dqn", "sigma": 0.9}, "which algorithm = dqn does not read"),
+    ({"algorithm": "dqn", "noisy": True, "epsilon": 0.3}, "noisy = False, which noisy = True does"),
+    (
+        {"replay": "none", "beta": 0.5},
+        "replay = refer or refer-2, which replay = none does not read",
+    ),
+    ({"acting": "window"}, "acting = window is a setting of network = lstm, which network = mlp"),
+    ({"window": 3}, "of network = lstm or conv, which network = mlp does not read"),
+    ({"convolutions": ((8, 4, 2),)}, "of network = conv, which network = mlp does not read"),
+    ({"network": "lstm", "activation": "relu"}, "of network = mlp, which network = lstm does not"),
+]
+
+
+@pytest.mark.parametrize(("settings", "reason"), UNREAD)
+def test_settings_that_are_not_read_are_refused_in_a_call_and_reported_from_a_file(
+    settings, reason
+):
+    with pytest.raises(ValidationError, match=reason):
+        AgentConfig(**settings)
+    kind = algorithms()[settings.get("algorithm", "vracer")]
+    with pytest.raises(ValidationError, match=reason):
+        kind(**settings)
+    agent = AgentConfig.model_validate(settings)
+    assert any(re.search(reason, told) for told in warnings_of(fit(agent, 60_000), 60_000))
+
+
+@pytest.mark.parametrize("algorithm", algorithms())
+@pytest.mark.parametrize("network", ["mlp", "lstm"])
+def test_a_written_configuration_has_no_setting_that_is_not_read(algorithm, network):
+    try:
+        config = AgentConfig(algorithm=algorithm, network=network)
+    except ValidationError:  # the algorithm has no LSTM
+        return
+    for written in (config, fit(config, 60_000, 200)):
+        read = AgentConfig.model_validate(written.model_dump(mode="json"))
+        assert warnings_of(read, 60_000, 200) == warnings_of(written, 60_000, 200)
+        assert not [told for told in warnings_of(read, 60_000, 200) if "does not read" in told]
+        assert AgentConfig(**config.model_dump()) == config
+
+
+def test_settings_that_the_task_does_not_use_are_reported():
+    config = fit(AgentConfig(sigma=0.5, squash="tanh", relation="cooperative"), 60_000)
+    for task, count in (({"discrete": True}, 3), ({}, 1), ({"agents_per_env": 2}, 0)):
+        told = warnings_of(config, 60_000, **task)
+        assert len([w for w in told if "which the task does not have" in w]) == count
 
 
 @pytest.mark.parametrize(

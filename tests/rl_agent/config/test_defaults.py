@@ -51,7 +51,7 @@ def test_fitted_defaults_of_lstm_networks():
 
 @pytest.mark.parametrize("algorithm", algorithms())
 def test_given_settings_are_kept_and_the_rest_is_fitted(algorithm):
-    named = {"algorithm": algorithm, "gamma": 0.5, "batch_size": 32}
+    named = {"algorithm": algorithm, "gamma": 0.5, "learning_rate": 2e-4}
     agent = fit(AgentConfig(**named), 20_000, 50)
     assert {key: getattr(agent, key) for key in named} == named
     # a resolved configuration is not fitted again for another run

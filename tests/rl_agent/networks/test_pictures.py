@@ -243,6 +243,19 @@ def test_invalid_pictures_are_refused_in_one_sentence():
     refused("acer with network = conv needs discrete", actions=box, algorithm="acer")
 
 
+@pytest.mark.parametrize("value", [0.7, 300.0, -1.0])
+def test_values_that_are_no_pixels_are_refused(value):
+    config = AgentConfig(algorithm="dqn", buffer_size=90, learning_starts=9, **SMALL)
+    space = gymnasium.spaces.Box(0.0, 255.0, Blink.observation_space.shape, np.float32)
+    learner = Learner(config, space, Blink.action_space, agents=2, seed=0)
+    seen = np.full((2, *space.shape), 255.0)
+    learner.begin([0, 1], seen)
+    learner.act([0, 1])
+    seen[1, -1] = value
+    with pytest.raises(ValueError, match="agent 1 sent an image whose values are not all whole"):
+        learner.observe([0, 1], np.zeros(2), [False] * 2, [False] * 2, seen)
+
+
 def test_n_step_observations_stack_earlier_frames():
     run = a_run("dqn")
     run.run(110)
