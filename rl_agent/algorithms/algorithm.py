@@ -203,13 +203,8 @@ class Algorithm(ABC):
         groups: Mapping[str, tuple[str, str]],
         rng: np.random.Generator,
     ) -> None:
-        self.config, self.sizes, self.actor, self.parts, self._rng = (
-            config,
-            sizes,
-            actor,
-            parts,
-            rng,
-        )
+        self.config, self.sizes = config, sizes
+        self.actor, self.parts, self._rng = actor, parts, rng
         self.network = actor.network
         self.weights: F32 = parts.initialise(rng)
         self.target: F32 | None = self.weights.copy() if isinstance(config, HasTarget) else None
@@ -222,10 +217,8 @@ class Algorithm(ABC):
         self.torch_step = GradientStep(self.optimiser, self.loss, config.device)
         self._act = actor.bind(self.weights)
         self.last_gradient: F32 = np.zeros_like(self.weights)
-        self.host_weights, self.host_gradient = (
-            parts.arrays(self.weights),
-            parts.arrays(self.last_gradient),
-        )
+        self.host_weights = parts.arrays(self.weights)
+        self.host_gradient = parts.arrays(self.last_gradient)
         self.host_target = {} if self.target is None else parts.arrays(self.target)
 
     def act(self, observations: F32, state: F32) -> Acting:

@@ -167,10 +167,8 @@ class Actor:
 
     def bind(self, weights: F32) -> Callable[[F32, F32], Acting]:
         """Return a function of observations (n, S) and states that acts with ``weights``, a view of them."""
-        views, loose = (
-            self.network.views(weights[: self.network.size]),
-            weights[self.network.size : self.size],
-        )
+        views = self.network.views(weights[: self.network.size])
+        loose = weights[self.network.size : self.size]
 
         def act(observations: F32, state: F32) -> Acting:
             outputs, following = self.network.step(views, observations, state)

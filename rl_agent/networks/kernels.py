@@ -218,7 +218,7 @@ def scan_forward(
         above[t, :size] = h
 
 
-# many arguments because compiled code takes arrays one by one
+# many arguments: one for each array that a layer keeps of its forward pass
 @compiled()
 def scan_backward(
     begun: I64,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from rl_agent.replay.memory import EpisodeMemory
 from rl_agent.replay.storage import EpisodeStorage
-from rl_agent.replay.targets import lambda_mix
+from rl_agent.replay.targets import Coefficients, StoredSteps, target_after
 from rl_agent.runtime.jit import compiled
 
 __all__ = [
@@ -185,22 +185,9 @@ def gather_sequences(source: Source, ends: I64, window: int, length: int) -> tup
 def _steps(source: Source, indices: I64) -> tuple[F32, F32, F32, F32, F32]:
     """Gather actions, behaviour and value targets of steps; see ``_gather_steps``."""
     storage, values = source.memory.storage, source.memory.values
-    return _gather_steps(
-        indices,
-        storage.rows(indices),
-        storage.action,
-        storage.behaviour_mean,
-        storage.behaviour_std,
-        storage.reward,
-        values.value,
-        values.v_tbc,
-        storage.position,
-        storage.length,
-        values.final_value,
-        np.float32(source.gamma),
-        np.float32(1.0 / source.reward_scale),
-        values.trace_decay,
-    )
+    behaviour = Behaviour(storage.action, storage.behaviour_mean, storage.behaviour_std)
+    coefficients = values.coefficients(source.gamma, source.reward_scale)
+    return _gather_steps(indices, storage.rows(indices), behaviour, values.steps, coefficients)
 
 
 def gather_transitions(source: Source, indices: I64, window: int) -> tuple[I64, Transitions]:
@@ -271,23 +258,17 @@ def _longest_first(storage: EpisodeStorage, indices: I64, window: int) -> tuple[
     return indices[order], lengths[order]
 
 
-# many arguments because compiled code takes arrays one by one
+class Behaviour(NamedTuple):
+    """Ring arrays of the actions, and of the policy mu they were sampled from (``EpisodeStorage``)."""
+
+    action: F32
+    mean: F32
+    std: F32
+
+
 @compiled()
 def _gather_steps(
-    indices: I64,
-    rows: I64,
-    action: F32,
-    behaviour_mean: F32,
-    behaviour_std: F32,
-    reward: F32,
-    value: F32,
-    v_tbc: F32,
-    position: I64,
-    lengths: I64,
-    finals: F32,
-    gamma: np.float32,
-    per_scale: np.float32,
-    decay: np.float32,
+    indices: I64, rows: I64, behaviour: Behaviour, steps: StoredSteps, coefficients: Coefficients
 ) -> tuple[F32, F32, F32, F32, F32]:
     """Gather action, behaviour and value targets of the steps at ``indices``.
 
@@ -295,12 +276,8 @@ def _gather_steps(
     ----------
     indices, rows
         Ring indices of the steps, and their episodes' rows in the table, shape (B,).
-    action, behaviour_mean, behaviour_std, reward, value, v_tbc, position
-        Ring arrays.
-    lengths, finals
-        Episode table: number of steps, value of the final observation.
-    gamma, per_scale, decay
-        Discount factor, inverse reward scale, and lambda of the value targets.
+    behaviour, steps, coefficients
+        The stored actions, the stored values, and the coefficients of the value targets.
 
     Returns
     -------
@@ -309,28 +286,20 @@ def _gather_steps(
     v_tbc, q_ret
         V_tbc_t and Q_ret_t = r_{t+1} + gamma V_tbc_{t+1}, shape (B,); see ``lambda_mix`` for lambda below 1.
     """
-    capacity, size = action.shape
     batch = indices.shape[0]
-    actions, means = (
-        np.empty((batch, size), np.float32),
-        np.empty((batch, behaviour_mean.shape[1]), np.float32),
-    )
-    stds = np.empty((batch, behaviour_std.shape[1]), np.float32)
+    actions = np.empty((batch, behaviour.action.shape[1]), np.float32)
+    means = np.empty((batch, behaviour.mean.shape[1]), np.float32)
+    stds = np.empty((batch, behaviour.std.shape[1]), np.float32)
     targets, q_ret = np.empty(batch, np.float32), np.empty(batch, np.float32)
     for b in range(batch):
         e, k = rows[b], indices[b]
-        for j in range(size):
-            actions[b, j] = action[k, j]
+        for j in range(actions.shape[1]):
+            actions[b, j] = behaviour.action[k, j]
         for j in range(means.shape[1]):
-            means[b, j] = behaviour_mean[k, j]
+            means[b, j] = behaviour.mean[k, j]
         for j in range(stds.shape[1]):
-            stds[b, j] = behaviour_std[k, j]
-        after = (k + 1) % capacity
-        v_next = (
-            finals[e]
-            if position[k] + 1 == lengths[e]
-            else lambda_mix(v_tbc[after], value[after], decay)
-        )
-        targets[b] = v_tbc[k]
-        q_ret[b] = reward[k] * per_scale + gamma * v_next
+            stds[b, j] = behaviour.std[k, j]
+        v_next = target_after(steps, coefficients, k, e)
+        targets[b] = steps.v_tbc[k]
+        q_ret[b] = steps.reward[k] * coefficients.per_scale + coefficients.gamma * v_next
     return actions, means, stds, targets, q_ret

@@ -38,6 +38,7 @@ class EpisodeMemory:
         The stored network outputs for their steps.
     """
 
+    # many arguments: those of the storage, and the one of the values
     def __init__(
         self,
         capacity: int,

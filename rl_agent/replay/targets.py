@@ -14,7 +14,7 @@ rho_bar = 1 and A = 0, the result is the lambda return V(s_t) + A_t of generalis
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,14 @@ from numba.extending import register_jitable
 from rl_agent.runtime.jit import compiled
 
 __all__ = [
+    "Coefficients",
+    "StoredSteps",
     "corrected",
     "lambda_mix",
     "retrace",
     "sweep_all",
     "sweep_sampled",
-    "v_tbc",
+    "target_after",
 ]
 
 F32 = npt.NDArray[np.float32]
@@ -48,27 +50,74 @@ def lambda_mix(target: np.float32, value: np.float32, decay: np.float32) -> np.f
     return target if decay == 1 else corrected(value, decay, target - value)
 
 
-# many arguments because compiled code takes arrays one by one
+class StoredSteps(NamedTuple):
+    """Arrays of the stored steps and episodes that value targets are computed from, written to, and read from.
+
+    Attributes
+    ----------
+    position, reward, value, advantage, rho, kl, far, v_tbc
+        Ring arrays, shape (capacity,) (``EpisodeStorage`` and ``StoredValues``).
+    start, length, final_value
+        Episode table: ring index of the first step, number of steps, value of the final observation.
+    """
+
+    position: I64
+    reward: F32
+    value: F32
+    advantage: F32
+    rho: F32
+    kl: F32
+    far: npt.NDArray[np.bool_]
+    v_tbc: F32
+    start: I64
+    length: I64
+    final_value: F32
+
+
+class Coefficients(NamedTuple):
+    """Coefficients of the recursion.
+
+    Attributes
+    ----------
+    gamma
+        Discount factor.
+    per_scale
+        Inverse of the reward scale.
+    decay
+        Lambda of Retrace(lambda); 1 in the paper.
+    """
+
+    gamma: np.float32
+    per_scale: np.float32
+    decay: np.float32
+
+
+@register_jitable
+def target_after(steps: Any, coefficients: Any, k: int, e: int) -> Any:
+    """Return the bootstrap of the step with ring index k of the episode in row e: V_tbc_{t+1}, or V at the end."""
+    if steps.position[k] + 1 == steps.length[e]:
+        return steps.final_value[e]
+    after = (k + 1) % steps.reward.shape[0]
+    return lambda_mix(steps.v_tbc[after], steps.value[after], coefficients.decay)
+
+
 @compiled()
 def _sweep(
     start: int,
     position: int,
     v_next: np.float32,
-    reward: F32,
-    value: F32,
-    advantage: F32,
-    rho: F32,
-    target: F32,
-    gamma: np.float32,
-    per_scale: np.float32,
-    decay: np.float32,
+    steps: StoredSteps,
+    coefficients: Coefficients,
     stop_when_unchanged: bool,
 ) -> None:
-    """Recompute ``target`` from ``position`` back to the first step of the episode beginning at ``start``.
+    """Recompute V_tbc from ``position`` back to the first step of the episode beginning at ``start``.
 
     Unless ``decay`` is 1, the step before ``position`` depends on the refreshed V as well as on its target, so the
     sweep must not stop at ``position``.
     """
+    reward, value, target = steps.reward, steps.value, steps.v_tbc
+    advantage, rho = steps.advantage, steps.rho
+    gamma, per_scale, decay = coefficients
     capacity = reward.shape[0]
     for t in range(position, -1, -1):
         k = start + t
@@ -83,24 +132,8 @@ def _sweep(
         v_next = lambda_mix(new, value[k], decay)
 
 
-# many arguments because compiled code takes arrays one by one
 @compiled()
-def sweep_sampled(
-    indices: I64,
-    row: I64,
-    position: I64,
-    starts: I64,
-    lengths: I64,
-    finals: F32,
-    reward: F32,
-    value: F32,
-    advantage: F32,
-    rho: F32,
-    target: F32,
-    gamma: np.float32,
-    per_scale: np.float32,
-    decay: np.float32,
-) -> None:
+def sweep_sampled(indices: I64, rows: I64, steps: StoredSteps, coefficients: Coefficients) -> None:
     """Update V_tbc of sampled steps with refreshed values and weights, and of all earlier steps.
 
     A sweep stops as soon as a target is unchanged bit for bit: every earlier target depends on the
@@ -111,128 +144,25 @@ def sweep_sampled(
     ----------
     indices
         Ring indices of the sampled steps, shape (B,), sorted in ascending order for speed.
-    row
+    rows
         Row of each step's episode in the episode table, shape (B,).
-    position
-        Position of each step in its episode, shape (B,).
-    starts, lengths, finals
-        Episode table: ring index of the first step, number of steps, value of the final observation.
-    reward, value, advantage, rho, target
-        Ring arrays of shape (capacity,); ``target`` (V_tbc) is written.
-    gamma
-        Discount factor.
-    per_scale
-        Inverse of the reward scale.
-    decay
-        Lambda of Retrace(lambda); 1 in the paper.
+    steps
+        The stored steps, of which ``v_tbc`` is written.
+    coefficients
+        Coefficients of the recursion.
     """
-    capacity = reward.shape[0]
     for b in range(indices.shape[0] - 1, -1, -1):
-        e, t = row[b], position[b]
-        after = (indices[b] + 1) % capacity
-        v_next = (
-            finals[e] if t + 1 == lengths[e] else lambda_mix(target[after], value[after], decay)
-        )
-        _sweep(
-            starts[e],
-            t,
-            v_next,
-            reward,
-            value,
-            advantage,
-            rho,
-            target,
-            gamma,
-            per_scale,
-            decay,
-            True,
-        )
+        k, e = indices[b], rows[b]
+        v_next = target_after(steps, coefficients, k, e)
+        _sweep(steps.start[e], steps.position[k], v_next, steps, coefficients, True)
 
 
-# many arguments because compiled code takes arrays one by one
 @compiled()
-def sweep_all(
-    rows: I64,
-    starts: I64,
-    lengths: I64,
-    finals: F32,
-    reward: F32,
-    value: F32,
-    advantage: F32,
-    rho: F32,
-    target: F32,
-    gamma: np.float32,
-    per_scale: np.float32,
-    decay: np.float32,
-) -> None:
+def sweep_all(rows: I64, steps: StoredSteps, coefficients: Coefficients) -> None:
     """Recompute V_tbc of every step of the episodes in ``rows`` of the table (see ``sweep_sampled``)."""
     for e in rows:
-        last, final = lengths[e] - 1, finals[e]
-        _sweep(
-            starts[e],
-            last,
-            final,
-            reward,
-            value,
-            advantage,
-            rho,
-            target,
-            gamma,
-            per_scale,
-            decay,
-            False,
-        )
-
-
-def v_tbc(
-    rewards: F32,
-    values: F32,
-    rho: F32,
-    final_value: float,
-    gamma: float,
-    advantages: F32 | None = None,
-    decay: float = 1.0,
-) -> F32:
-    """Compute V_tbc of one whole episode.
-
-    Parameters
-    ----------
-    rewards
-        Rewards r_{t+1}, already divided by the reward scale, shape (L,).
-    values
-        V(s_t), shape (L,).
-    rho
-        Importance weights, shape (L,).
-    final_value
-        V(s_L), or 0 if the episode terminated.
-    gamma
-        Discount factor.
-    advantages
-        A(s_t, a_t), shape (L,); zero if omitted.
-    decay
-        Lambda of Retrace(lambda).
-
-    Returns
-    -------
-    F32
-        V_tbc, shape (L,).
-    """
-    target = np.empty(len(rewards), np.float32)
-    _sweep(
-        0,
-        len(rewards) - 1,
-        np.float32(final_value),
-        rewards,
-        values,
-        np.zeros_like(values) if advantages is None else advantages,
-        rho,
-        target,
-        np.float32(gamma),
-        np.float32(1),
-        np.float32(decay),
-        False,
-    )
-    return target
+        last, final = steps.length[e] - 1, steps.final_value[e]
+        _sweep(steps.start[e], last, final, steps, coefficients, False)
 
 
 @compiled()

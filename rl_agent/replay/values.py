@@ -17,6 +17,7 @@ import numpy.typing as npt
 from rl_agent.replay import targets
 from rl_agent.replay.refer import is_near_policy
 from rl_agent.replay.storage import Episode, EpisodeStorage, in_larger_table
+from rl_agent.replay.targets import Coefficients, StoredSteps
 from rl_agent.runtime.jit import compiled
 
 __all__ = ["StoredValues"]
@@ -76,7 +77,30 @@ class StoredValues:
             self.rho[indices] = 1.0
             self.kl[indices] = 0.0
             self.far[indices] = False
-        self._sweep_rows(rows, gamma, reward_scale)
+        targets.sweep_all(rows, self.steps, self.coefficients(gamma, reward_scale))
+
+    @property
+    def steps(self) -> StoredSteps:
+        """The arrays from which value targets are computed."""
+        storage = self._storage
+        return StoredSteps(
+            position=storage.position,
+            reward=storage.reward,
+            value=self.value,
+            advantage=self.advantage,
+            rho=self.rho,
+            kl=self.kl,
+            far=self.far,
+            v_tbc=self.v_tbc,
+            start=storage.start,
+            length=storage.length,
+            final_value=self.final_value,
+        )
+
+    def coefficients(self, gamma: float, reward_scale: float) -> Coefficients:
+        """Return the coefficients of the value targets."""
+        scales = np.float32(gamma), np.float32(1.0 / reward_scale)
+        return Coefficients(*scales, self.trace_decay)
 
     def forget(self, indices: I64) -> None:
         """Update ``n_far`` after the steps at ``indices`` were removed."""
@@ -99,8 +123,7 @@ class StoredValues:
         """Store new network outputs for sampled steps (arguments as in ``refresh``), without updating V_tbc."""
         if self._storage.agents_per_env > 1:
             far = far & self._storage.is_present(indices)
-        stored = self.value, self.rho, self.kl, self.far
-        self.n_far += _store(indices, value, rho, kl, far, *stored)
+        self.n_far += _store(indices, value, rho, kl, far, self.steps)
         if advantage is not None:
             self.advantage[indices] = advantage
 
@@ -129,27 +152,14 @@ class StoredValues:
             New A(s_t, a_t), shape (B,), if it has a closed form.
         """
         self.store(indices, value, rho, kl, far, advantage)
-        storage, ordered = self._storage, np.sort(indices)
-        targets.sweep_sampled(
-            ordered,
-            storage.rows(ordered),
-            storage.position[ordered],
-            storage.start,
-            storage.length,
-            self.final_value,
-            storage.reward,
-            self.value,
-            self.advantage,
-            self.rho,
-            self.v_tbc,
-            np.float32(gamma),
-            np.float32(1.0 / reward_scale),
-            self.trace_decay,
-        )
+        ordered = np.sort(indices)
+        rows, coefficients = self._storage.rows(ordered), self.coefficients(gamma, reward_scale)
+        targets.sweep_sampled(ordered, rows, self.steps, coefficients)
 
     def sweep(self, gamma: float, reward_scale: float) -> None:
         """Recompute V_tbc of every stored step."""
-        self._sweep_rows(self._storage.all_rows(), gamma, reward_scale)
+        coefficients = self.coefficients(gamma, reward_scale)
+        targets.sweep_all(self._storage.all_rows(), self.steps, coefficients)
 
     def estimate_advantages(
         self, gamma: float, gae_lambda: float, reward_scale: float, *, standardise: bool
@@ -165,14 +175,11 @@ class StoredValues:
         """
         # on-policy: importance weights of 1, and no closed-form advantage
         capacity = self._storage.capacity
-        self._sweep_rows(
-            self._storage.all_rows(),
-            gamma,
-            reward_scale,
-            advantage=np.zeros(capacity, np.float32),
-            rho=np.ones(capacity, np.float32),
-            decay=np.float32(gae_lambda),
+        steps = self.steps._replace(
+            advantage=np.zeros(capacity, np.float32), rho=np.ones(capacity, np.float32)
         )
+        coefficients = self.coefficients(gamma, reward_scale)._replace(decay=np.float32(gae_lambda))
+        targets.sweep_all(self._storage.all_rows(), steps, coefficients)
         indices = self._storage.indices()
         advantage = self.v_tbc[indices] - self.value[indices]
         if standardise:
@@ -215,53 +222,16 @@ class StoredValues:
         self.far[indices] = far
         self.n_far = int(np.count_nonzero(far))
 
-    def _sweep_rows(
-        self,
-        rows: I64,
-        gamma: float,
-        reward_scale: float,
-        *,
-        advantage: F32 | None = None,
-        rho: F32 | None = None,
-        decay: np.float32 | None = None,
-    ) -> None:
-        """Recompute ``v_tbc`` of the episodes in ``rows`` from the stored quantities, or from the given ones."""
-        targets.sweep_all(
-            rows,
-            self._storage.start,
-            self._storage.length,
-            self.final_value,
-            self._storage.reward,
-            self.value,
-            self.advantage if advantage is None else advantage,
-            self.rho if rho is None else rho,
-            self.v_tbc,
-            np.float32(gamma),
-            np.float32(1.0 / reward_scale),
-            self.trace_decay if decay is None else decay,
-        )
 
-
-# many arguments because compiled code takes arrays one by one
 @compiled()
-def _store(
-    indices: I64,
-    value: F32,
-    rho: F32,
-    kl: F32,
-    far: Flags,
-    stored_value: F32,
-    stored_rho: F32,
-    stored_kl: F32,
-    stored_far: Flags,
-) -> int:
+def _store(indices: I64, value: F32, rho: F32, kl: F32, far: Flags, stored: StoredSteps) -> int:
     """Write refreshed values at ``indices``; return the change of the number of far-policy steps."""
     grown = 0
     for b in range(indices.shape[0]):
         k = indices[b]
-        stored_value[k] = value[b]
-        stored_rho[k] = rho[b]
-        stored_kl[k] = kl[b]
-        grown += int(far[b]) - int(stored_far[k])
-        stored_far[k] = far[b]
+        stored.value[k] = value[b]
+        stored.rho[k] = rho[b]
+        stored.kl[k] = kl[b]
+        grown += int(far[b]) - int(stored.far[k])
+        stored.far[k] = far[b]
     return grown

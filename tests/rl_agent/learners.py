@@ -7,7 +7,7 @@ import torch
 from rl_agent import AgentConfig, Learner
 from rl_agent.algorithms.algorithm import evaluation_of
 from rl_agent.config import OnPolicyConfig
-from rl_agent.replay import Source
+from rl_agent.replay import Source, targets
 from rl_agent.replay.refer import Rules
 from rl_agent.rollout.in_process import SerialRun
 from rl_agent.rollout.open_episodes import PER_AGENT, PER_STEP
@@ -50,6 +50,20 @@ def a_learner(algorithm, *, choices=0, seed=0, agents=2, moved=0.3, **settings):
     weights = learner.algorithm.weights
     weights[:] += moved * rng.standard_normal(len(weights)).astype(np.float32)
     return learner
+
+
+def v_tbc(rewards, values, rho, final_value, gamma, decay=1.0):
+    """V_tbc of one whole episode, by the sweep of the memory."""
+    length, target = len(rewards), np.empty(len(rewards), np.float32)
+    no = np.zeros(length, np.float32)
+    table = (np.array([k]) for k in (0, length))
+    finals = np.array([final_value], np.float32)
+    steps = targets.StoredSteps(
+        np.arange(length), rewards, values, no, rho, no, no > 0.0, target, *table, finals
+    )
+    coefficients = targets.Coefficients(*np.float32([gamma, 1.0, decay]))
+    targets.sweep_all(np.zeros(1, np.int64), steps, coefficients)
+    return target
 
 
 def a_batch(learner, seed=1):

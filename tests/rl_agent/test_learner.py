@@ -13,7 +13,11 @@ def box(size, low=-1.0, high=1.0):
 
 def make_learner(agents=3, **settings):
     return Learner(
-        AgentConfig(**SMALL | settings), box(2, -np.inf, np.inf), box(1), agents=agents, seed=0
+        AgentConfig.model_validate(SMALL | settings),
+        box(2, -np.inf, np.inf),
+        box(1),
+        agents=agents,
+        seed=0,
     )
 
 

@@ -75,10 +75,8 @@ class DDPG(Algorithm):
         windows, lengths, action = inputs["windows"], inputs["lengths"], inputs["action"]
         views, detached = self.parts.views(weights), self.parts.views(weights.detach())
         with torch.no_grad():
-            target, after = (
-                self.parts.views(inputs["target_weights"]),
-                (inputs["next_windows"], inputs["next_lengths"]),
-            )
+            target = self.parts.views(inputs["target_weights"])
+            after = inputs["next_windows"], inputs["next_lengths"]
             best = torch.tanh(self.parts("policy", target, *after))
             following = self.parts("critic", target, *after, best)[:, 0]
             q_target = inputs["reward"] + inputs["gamma"] * inputs["nonterminal"] * following

@@ -147,10 +147,8 @@ class DQN(Algorithm):
     @property
     def epsilon(self) -> float:
         """Probability of a random action: from 1 to ``config.epsilon`` over ``epsilon_steps`` environment steps."""
-        config, steps = (
-            self.config,
-            self.optimiser.adams["q"].steps * self.config.env_steps_per_gradient_step,
-        )
+        config = self.config
+        steps = self.optimiser.adams["q"].steps * config.env_steps_per_gradient_step
         if config.noisy:
             return 0.0
         share = min(1.0, steps / config.epsilon_steps)

@@ -140,7 +140,7 @@ def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F
     return kept, of_kl
 
 
-# many arguments because compiled code takes arrays one by one
+# many arguments: one for each term of the loss
 @compiled(error_model="numpy")
 def _output_gradients(
     outputs: F32,

@@ -17,7 +17,7 @@ import math
 
 from rl_agent.runtime.jit import compiled
 
-__all__ = ["hazard", "log_cdf", "log_ratio_and_kl", "slopes"]
+__all__ = ["hazard", "log_ratio_and_kl", "slopes"]
 
 FAR_OUT = -30.0
 """z below which the asymptotic series is used: it is accurate to ten digits, while Phi nearly underflows."""
@@ -54,12 +54,6 @@ def _tail(z: float) -> tuple[float, float]:
         below = _cdf(z)
         return below, math.log(below)
     return 0.0, -0.5 * z * z - math.log(-z) - LOG_ROOT_2_PI + math.log(_series(z))
-
-
-@compiled()
-def log_cdf(z: float) -> float:
-    """Return log Phi(z) of the standard normal distribution, accurate in both tails."""
-    return _tail(z)[1]
 
 
 @compiled()

@@ -194,7 +194,7 @@ def q_of_the_chain(gamma):
 @pytest.mark.parametrize("algorithm", ["dqn", "rainbow"])
 def test_q_of_a_chain_is_learned_from_random_steps(algorithm):
     """Rewards 0.2 again and again against 1 at the end, from any actions: with gamma 0.7 staying is better at first."""
-    gamma, settings = 0.7, {"atoms": 21, "value_limit": 1.0} if algorithm == "rainbow" else {}
+    gamma, rainbow = 0.7, {"atoms": 21, "value_limit": 1.0, "noise_sigma": 0.02}
     config = AgentConfig(
         algorithm=algorithm,
         hidden=(32,),
@@ -205,8 +205,7 @@ def test_q_of_a_chain_is_learned_from_random_steps(algorithm):
         n_step=1,
         target_update_interval=20,
         clip_rewards=True,
-        noise_sigma=0.02,
-        **settings,
+        **(rainbow if algorithm == "rainbow" else {}),
     )
     learner, chain = (
         Learner(config, Chain.observation_space, Chain.action_space, agents=1, seed=0),

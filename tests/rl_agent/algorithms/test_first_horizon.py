@@ -12,8 +12,9 @@ AGENTS, HORIZON, FIRST = 4, 16, 64
 
 def alive(algorithm, first, steps):
     """A learner after some steps, its observations, and the number of gradient steps after each step."""
+    batches = {"batch_size": 16} if algorithm == "ppo" else {}
     config = AgentConfig(
-        algorithm=algorithm, hidden=(4,), horizon=HORIZON, first_horizon=first, batch_size=16
+        algorithm=algorithm, hidden=(4,), horizon=HORIZON, first_horizon=first, **batches
     )
     learner = Learner(config, box(2, np.inf), box(1), agents=AGENTS, seed=0)
     rng, everyone, seen, updates = np.random.default_rng(0), np.arange(AGENTS), [], []

@@ -17,7 +17,8 @@ RULES = Rules(c_max=4.0, beta=0.4, rule_1=True, rho_clip=math.inf)
 
 def vracer(network="mlp", batch=256, size=(5, 3), **settings):
     rng = np.random.default_rng(1)
-    config = AgentConfig(network=network, batch_size=batch, hidden=(16, 16), window=6, **settings)
+    common = {"network": network, "batch_size": batch, "hidden": (16, 16), "window": 6}
+    config = AgentConfig.model_validate(common | settings)
     algorithm = VRacer(config, Sizes(*size), rng)
     algorithm.weights[:] += 0.1 * rng.standard_normal(len(algorithm.weights)).astype(np.float32)
     return algorithm

@@ -47,7 +47,7 @@ class Blink(gymnasium.Env):
 
 def a_run(algorithm, **settings):
     common = {"batch_size": 8, "buffer_size": 120, "learning_starts": 60, "learning_rate": 1e-3}
-    config = AgentConfig(algorithm=algorithm, **common | SMALL | settings)
+    config = AgentConfig.model_validate({"algorithm": algorithm} | common | SMALL | settings)
     mode = gymnasium.vector.AutoresetMode.SAME_STEP
     environments = gymnasium.vector.SyncVectorEnv([Blink] * 2, autoreset_mode=mode)
     return SerialRun(

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learners import v_tbc
 
-from rl_agent.replay import Episode, EpisodeMemory, UniformSampler, targets
+from rl_agent.replay import Episode, EpisodeMemory, UniformSampler
 from rl_agent.replay.batch import Source, gather_batch
 
 GAMMA, SCALE = 0.9, 2.0
@@ -47,7 +48,7 @@ def check(memory, expected):
         )
         final = 0.0 if episode.terminated else np.float32(episode.final_value)
         assert memory.values.final_value[row] == final
-        target = targets.v_tbc(
+        target = v_tbc(
             episode.reward / np.float32(SCALE),
             memory.values.value[own],
             memory.values.rho[own],

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from learners import v_tbc
 
-from rl_agent.replay import Episode, EpisodeMemory, targets
+from rl_agent.replay import Episode, EpisodeMemory
 
 
 def brute_force(rewards, values, rho, final_value, gamma, decay=1.0):
@@ -25,7 +26,7 @@ def episode(rng, length=40):
 @pytest.mark.parametrize(("final_value", "decay"), [(0.0, 1.0), (3.5, 1.0), (3.5, 0.8), (3.5, 0.0)])
 def test_sweep_equals_the_recursion(final_value, decay):
     r, v, rho = episode(np.random.default_rng(0))
-    target = targets.v_tbc(r, v, rho, final_value, 0.97, decay=decay)
+    target = v_tbc(r, v, rho, final_value, 0.97, decay=decay)
     expected = brute_force(
         r.astype(float), v.astype(float), rho.astype(float), final_value, 0.97, decay
     )
@@ -34,15 +35,15 @@ def test_sweep_equals_the_recursion(final_value, decay):
 
 def test_on_policy_targets_are_discounted_returns():
     r, v, _ = episode(np.random.default_rng(1))
-    target = targets.v_tbc(r, v, np.ones_like(r), 2.0, 0.9)
+    target = v_tbc(r, v, np.ones_like(r), 2.0, 0.9)
     discounted = sum(0.9**k * x for k, x in enumerate(r)) + 0.9 ** len(r) * 2.0
     assert target[0] == pytest.approx(discounted, rel=1e-5)
-    np.testing.assert_array_equal(target, targets.v_tbc(r, v, np.full_like(r, 50.0), 2.0, 0.9))
+    np.testing.assert_array_equal(target, v_tbc(r, v, np.full_like(r, 50.0), 2.0, 0.9))
 
 
 def test_impossible_actions_do_not_change_the_value():
     r, v, _ = episode(np.random.default_rng(2))
-    np.testing.assert_array_equal(targets.v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
+    np.testing.assert_array_equal(v_tbc(r, v, np.zeros_like(r), 2.0, 0.9), v)
 
 
 def lambda_returns(rewards, values, final, gamma, gae_lambda, start=0):

@@ -76,7 +76,7 @@ def test_tails_are_exact_and_continuous():
     z = np.array(
         [-1e4, -300.0, -37.0, -30.0 - 1e-9, -30.0 + 1e-9, -5.0, -1e-3, 0.0, 2.0, 7.0, 40.0]
     )
-    np.testing.assert_allclose([clipped_normal.log_cdf(x) for x in z], log_ndtr(z), rtol=1e-9)
+    np.testing.assert_allclose([clipped_normal._tail(x)[1] for x in z], log_ndtr(z), rtol=1e-9)
     slopes = np.array([clipped_normal.hazard(x) for x in z])
     np.testing.assert_allclose(slopes, np.exp(norm.logpdf(z) - log_ndtr(z)), rtol=1e-6)
 
