@@ -14,7 +14,7 @@ from rl_agent.networks.distributions import comparison
 from rl_agent.replay.batch import Transitions
 from rl_agent.replay.refer import Rules, weigh
 
-__all__ = ["Windows", "compare_behaviour", "evaluate", "fit", "least_q"]
+__all__ = ["Windows", "compare_behaviour", "evaluate", "min_q", "write_critic_gradient"]
 
 F32 = npt.NDArray[np.float32]
 Windows = tuple[F32, npt.NDArray[np.int64]]
@@ -39,7 +39,7 @@ def compare_behaviour(
     return {"rho": rho, "kl": kl, "far": far}, (~(far & rules.rule_1)).astype(np.float32)
 
 
-def fit(
+def write_critic_gradient(
     algorithm: Algorithm,
     critic: Pass,
     name: str,
@@ -64,7 +64,7 @@ def fit(
     return q
 
 
-def least_q(
+def min_q(
     algorithm: Algorithm, critics: dict[str, Pass], windows: Windows, action: F32, share: F32
 ) -> tuple[F32, F32]:
     """Evaluate actions by the minimum over several critics.
@@ -83,8 +83,8 @@ def least_q(
     least = np.minimum.reduce(values)
     slope, total = np.empty((1, *action.shape), np.float32), np.zeros_like(action)
     for one, value in zip(critics.values(), values, strict=True):
-        of_value = share if len(values) == 1 else np.where(value == least, share, np.float32(0.0))
-        one.backward(of_value[:, None], None, slope)
+        grad_value = share if len(values) == 1 else np.where(value == least, share, np.float32(0.0))
+        one.backward(grad_value[:, None], None, slope)
         total += slope[0]
     return least, total
 

@@ -31,16 +31,16 @@ class Gradient:
 
     Parameters
     ----------
-    of
+    algorithm
         The algorithm, with the networks ``policy``, ``critic`` and for continuous actions ``advantage``.
     config
         Settings of the algorithm.
     """
 
-    def __init__(self, of: Algorithm, config: ACERConfig) -> None:
-        self._of, self._config = of, config
+    def __init__(self, algorithm: Algorithm, config: ACERConfig) -> None:
+        self._algorithm, self._config = algorithm, config
         self._passes: dict[str, UnrolledPass] = {}
-        for name, part in of.parts.parts.items():
+        for name, part in algorithm.parts.parts.items():
             assert isinstance(part, Network)
             self._passes[name] = UnrolledPass(part)
 
@@ -51,9 +51,9 @@ class Gradient:
         steps = batch.index + (total - 1 - len(batch.exists)) * n
         rows = np.full(batch.exists.size, -1)
         rows[batch.index] = np.arange(len(batch.index))
-        differentiate = self._discrete if self._of.sizes.choices else self._continuous
+        differentiate = self._discrete if self._algorithm.sizes.choices else self._continuous
         near, value, losses = differentiate(batch, rules, steps, after, rows.reshape(-1, n))
-        norm = np.asarray(np.linalg.norm(self._of.last_gradient))
+        norm = np.asarray(np.linalg.norm(self._algorithm.last_gradient))
         policy_loss, value_loss = (np.asarray(loss / len(steps)) for loss in losses)
         results = {
             "value": value,
@@ -72,13 +72,13 @@ class Gradient:
         *,
         average: bool = False,
     ) -> F32:
-        weights = self._of.host_target if average else self._of.host_weights
+        weights = self._algorithm.host_target if average else self._algorithm.host_weights
         return self._passes[name].forward(
             weights[name], batch.sequences, batch.lengths, index, actions
         )
 
     def _backward(self, name: str, slope: F32) -> None:
-        self._passes[name].backward(slope, self._of.host_gradient[name])
+        self._passes[name].backward(slope, self._algorithm.host_gradient[name])
 
     # long because it follows algorithm 3 step by step: values, Retrace, policy gradient, trust region, backward passes
     def _continuous(
@@ -86,7 +86,7 @@ class Gradient:
     ) -> tuple[dict[str, npt.NDArray[Any]], F32, tuple[float, float]]:
         """Run the backward passes of policy, value and advantage; return rho, kl and far, V and both losses."""
         config, action, m = self._config, batch.action, len(batch.action)
-        noise = self._of.inputs(batch, None)["noise"]
+        noise = self._algorithm.inputs(batch, None)["noise"]
         average = self._forward("policy", batch, steps, average=True).copy()
         mean = self._forward("policy", batch, steps)
         std = np.full((1, action.shape[1]), config.sigma, np.float32)
@@ -133,16 +133,16 @@ class Gradient:
         g /= std**2
         z = _project(g, (mean - average) / std**2, bound)
         error, share = q_ret - q, np.float32(1.0 / m)
-        of_target = np.minimum(rho, 1.0) * error
-        losses = -float((mean * z).sum()), 0.5 * float((error**2 + of_target**2).sum())
+        value_error = np.minimum(rho, 1.0) * error
+        losses = -float((mean * z).sum()), 0.5 * float((error**2 + value_error**2).sum())
         self._backward("policy", -share * z)
-        of_value = np.zeros_like(values)
-        of_value[:m] = -share * (error * is_dueling + of_target)
-        self._backward("critic", of_value[:, None])
-        of_advantages = np.empty_like(advantages)
-        of_advantages[0] = -share * error
-        of_advantages[1:] = share / np.float32(len(advantages) - 1) * error * is_dueling
-        self._backward("advantage", of_advantages.reshape(-1, 1))
+        grad_value = np.zeros_like(values)
+        grad_value[:m] = -share * (error * is_dueling + value_error)
+        self._backward("critic", grad_value[:, None])
+        grad_advantages = np.empty_like(advantages)
+        grad_advantages[0] = -share * error
+        grad_advantages[1:] = share / np.float32(len(advantages) - 1) * error * is_dueling
+        self._backward("advantage", grad_advantages.reshape(-1, 1))
         return {"rho": rho, "kl": kl, "far": far}, value, losses
 
     def _discrete(
@@ -184,11 +184,11 @@ class Gradient:
         log_phi -= np.log(np.exp(log_phi).sum(1, keepdims=True))
         kl = (mu * (np.log(np.maximum(mu, np.float32(1e-30))) - log_phi)).sum(1)
         losses = -float((phi * z).sum()), 0.5 * float((error**2).sum())
-        of_logits, of_q = np.zeros_like(logits), np.zeros_like(every_q)
-        of_logits[:m] = -share * phi * (z - (phi * z).sum(1, keepdims=True))
-        of_q[each, taken] = -share * error
-        self._backward("policy", of_logits)
-        self._backward("critic", of_q)
+        grad_logits, grad_q = np.zeros_like(logits), np.zeros_like(every_q)
+        grad_logits[:m] = -share * phi * (z - (phi * z).sum(1, keepdims=True))
+        grad_q[each, taken] = -share * error
+        self._backward("policy", grad_logits)
+        self._backward("critic", grad_q)
         return {"rho": rho, "kl": kl, "far": far}, value, losses
 
 

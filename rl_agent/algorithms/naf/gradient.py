@@ -19,32 +19,43 @@ F32 = npt.NDArray[np.float32]
 class Gradient:
     """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
 
-    def __init__(self, of: Algorithm) -> None:
-        self._of, self._pass = of, of.parts.passes("network")
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm, self._pass = algorithm, algorithm.parts.passes("network")
 
     def __call__(self, batch: Transitions, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write dL/dw of a batch of transitions."""
-        of = self._of
+        algorithm = self._algorithm
         action, (size, number) = batch.action, batch.action.shape
         following = self._pass.forward(
-            of.host_target["network"], batch.next_windows, batch.next_lengths
+            algorithm.host_target["network"], batch.next_windows, batch.next_lengths
         )[:, 0]
         q_target = batch.reward + np.float32(batch.gamma) * batch.nonterminal * following
-        outputs = self._pass.forward(of.host_weights["network"], batch.windows, batch.lengths)
-        mean, std = outputs[:, 1 : 1 + number], np.full((1, number), of.config.sigma, np.float32)
+        outputs = self._pass.forward(
+            algorithm.host_weights["network"], batch.windows, batch.lengths
+        )
+        mean, std = (
+            outputs[:, 1 : 1 + number],
+            np.full((1, number), algorithm.config.sigma, np.float32),
+        )
         near, kept = compare_behaviour(batch, mean, std, rules)
 
-        of_error = kept if weight is None else kept * weight
-        error, of_outputs = _differentiate(
-            outputs, action, q_target, of_error * np.float32(rules.beta / size)
+        error_weight = kept if weight is None else kept * weight
+        error, grad_outputs = _differentiate(
+            outputs, action, q_target, error_weight * np.float32(rules.beta / size)
         )
-        of_outputs[:, 1 : 1 + number] += (
+        grad_outputs[:, 1 : 1 + number] += (
             np.float32((1.0 - rules.beta) / size) * (mean - batch.behaviour_mean) / std**2
         )
         value = outputs[:, 0].copy()
-        self._pass.backward(of_outputs, of.host_gradient["network"])
+        self._pass.backward(grad_outputs, algorithm.host_gradient["network"])
         return evaluate(
-            of, near, value, error, kept, np.zeros(1, np.float32), 0.5 * of_error * error**2
+            algorithm,
+            near,
+            value,
+            error,
+            kept,
+            np.zeros(1, np.float32),
+            0.5 * error_weight * error**2,
         )
 
 
@@ -83,13 +94,13 @@ def _differentiate(outputs: F32, action: F32, q_target: F32, share: F32) -> tupl
         for j in range(size):
             q -= projected[j] * projected[j]
         error[b] = q_target[b] - q
-        of_q = -share[b] * error[b]
-        slope[b, 0], k = of_q, 1 + size
+        grad_q = -share[b] * error[b]
+        slope[b, 0], k = grad_q, 1 + size
         for i in range(size):
             for j in range(i + 1):
-                slope[b, 1 + i] += two * of_q * lower[i, j] * projected[j]
-                of_entry = -two * of_q * (action[b, i] - mean[i]) * projected[j]
+                slope[b, 1 + i] += two * grad_q * lower[i, j] * projected[j]
+                grad_entry = -two * grad_q * (action[b, i] - mean[i]) * projected[j]
                 # d softplus(x) / dx = 1 - exp(-softplus(x))
-                slope[b, k] = of_entry * (one - np.exp(-lower[i, i])) if i == j else of_entry
+                slope[b, k] = grad_entry * (one - np.exp(-lower[i, i])) if i == j else grad_entry
                 k += 1
     return error, slope

@@ -29,26 +29,29 @@ class Gradient:
 
     Parameters
     ----------
-    of
+    algorithm
         The algorithm, with the networks ``policy`` and ``value`` and the loose parameters ``sigma``.
-    deviation
+    std
         Standard deviation of the Gaussian; ``None`` for discrete actions.
     clip
         Clip range epsilon.
     """
 
-    def __init__(self, of: Algorithm, deviation: PolicyStd | None, clip: float) -> None:
-        self._of, self._deviation, self._clip = of, deviation, np.float32(clip)
-        self._policy, self._value = of.parts.passes("policy"), of.parts.passes("value")
+    def __init__(self, algorithm: Algorithm, std: PolicyStd | None, clip: float) -> None:
+        self._algorithm, self._std, self._clip = algorithm, std, np.float32(clip)
+        self._policy, self._value = (
+            algorithm.parts.passes("policy"),
+            algorithm.parts.passes("value"),
+        )
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write d(L_pi + L_V)/dw of a batch; ``rules`` and ``weight`` are not used."""
-        of, seen = self._of, (batch.windows, batch.lengths)
-        outputs = self._policy.forward(of.host_weights["policy"], *seen)
-        value = self._value.forward(of.host_weights["value"], *seen)[:, 0]
+        algorithm, seen = self._algorithm, (batch.windows, batch.lengths)
+        outputs = self._policy.forward(algorithm.host_weights["policy"], *seen)
+        value = self._value.forward(algorithm.host_weights["value"], *seen)[:, 0]
         share, one = np.float32(1.0 / len(value)), np.float32(1.0)
         advantage, error = batch.q_ret, batch.v_tbc - value
-        compare = self._choices if self._deviation is None else self._gaussian
+        compare = self._choices if self._std is None else self._gaussian
         log_rho, kl, write = compare(batch, outputs)
         bound = np.float32(LOG_RHO_BOUND)
         rho = np.exp(log_rho.clip(-bound, bound))
@@ -57,7 +60,7 @@ class Gradient:
         # the gradient is zero where the clipped term is the smaller one; d rho = rho d log pi
         moves = (rho * advantage <= gain) & (np.abs(log_rho) <= bound)
         write(-share * advantage * rho * moves)
-        self._value.backward(-share * error[:, None], of.host_gradient["value"])
+        self._value.backward(-share * error[:, None], algorithm.host_gradient["value"])
         far = rho != clipped
         return Evaluation(
             value=value.copy(),
@@ -69,37 +72,37 @@ class Gradient:
             mean_rho=float(rho.mean()),
             mean_kl=float(kl.mean()),
             far_fraction=float(far.mean()),
-            gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
+            gradient_norm=math.sqrt(float(algorithm.last_gradient @ algorithm.last_gradient)),
         )
 
     def _gaussian(self, batch: Batch, mean: F32) -> Compared:
-        of, deviation = self._of, self._deviation
-        assert deviation is not None
-        block = of.parts.slices["sigma"]
-        sigma: F32 = deviation(mean[:, :0], of.weights[block])
+        algorithm, std = self._algorithm, self._std
+        assert std is not None
+        block = algorithm.parts.slices["sigma"]
+        sigma: F32 = std(mean[:, :0], algorithm.weights[block])
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         log_rho, kl = comparison.compare(mean, sigma[None], *behaviour)
 
-        def write(of_log_pi: F32) -> None:
+        def write(grad_log_pi: F32) -> None:
             z = (batch.action - mean) / sigma
-            of_mean: F32 = (of_log_pi[:, None] * z / sigma).astype(np.float32, copy=False)
-            of_sigma = (of_mean * z).sum(0) - of_log_pi.sum() / sigma
-            of.last_gradient[block] = of_sigma * deviation.slope(sigma)
-            self._policy.backward(of_mean, of.host_gradient["policy"])
+            grad_mean: F32 = (grad_log_pi[:, None] * z / sigma).astype(np.float32, copy=False)
+            grad_sigma = (grad_mean * z).sum(0) - grad_log_pi.sum() / sigma
+            algorithm.last_gradient[block] = grad_sigma * std.slope(sigma)
+            self._policy.backward(grad_mean, algorithm.host_gradient["policy"])
 
         return log_rho, kl, write
 
     def _choices(self, batch: Batch, logits: F32) -> Compared:
-        of, mu = self._of, batch.behaviour_mean
+        algorithm, mu = self._algorithm, batch.behaviour_mean
         each, taken = np.arange(len(logits)), batch.action[:, 0].astype(np.int64)
         log_pi = logits - logits.max(1, keepdims=True)
         log_pi -= np.log(np.exp(log_pi).sum(1, keepdims=True))
         log_mu = np.log(np.maximum(mu, np.float32(1e-30)))
         kl = (mu * (log_mu - log_pi)).sum(1)
 
-        def write(of_log_pi: F32) -> None:
-            slopes: F32 = -of_log_pi[:, None] * np.exp(log_pi)
-            slopes[each, taken] += of_log_pi
-            self._policy.backward(slopes, of.host_gradient["policy"])
+        def write(grad_log_pi: F32) -> None:
+            slopes: F32 = -grad_log_pi[:, None] * np.exp(log_pi)
+            slopes[each, taken] += grad_log_pi
+            self._policy.backward(slopes, algorithm.host_gradient["policy"])
 
         return log_pi[each, taken] - log_mu[each, taken], kl, write

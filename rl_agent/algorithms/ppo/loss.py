@@ -50,8 +50,8 @@ def make_actor(config: PPOConfig, sizes: Sizes) -> Actor:
     network = make_network(config, sizes.observation, sizes.choices or sizes.action)
     if sizes.choices:
         return Actor(network, 0, categorical_head(sizes.choices))
-    deviation = PolicyStd(sizes.action, config.sigma_min)
-    return Actor(network, deviation.parameters, gaussian_head(sizes.action, deviation))
+    std = PolicyStd(sizes.action, config.sigma_min)
+    return Actor(network, std.parameters, gaussian_head(sizes.action, std))
 
 
 class PPO(OnPolicy):
@@ -72,8 +72,8 @@ class PPO(OnPolicy):
         )
         self.torch_step.to_device()
         if config.device == "cpu":
-            deviation = None if sizes.choices else PolicyStd(sizes.action, config.sigma_min)
-            self.analytic_gradient = gradient.Gradient(self, deviation, config.clip)
+            std = None if sizes.choices else PolicyStd(sizes.action, config.sigma_min)
+            self.analytic_gradient = gradient.Gradient(self, std, config.clip)
 
     def loss(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         """Compute L_pi + L_V of a batch."""

@@ -26,19 +26,22 @@ Flags = npt.NDArray[np.bool_]
 class Gradient:
     """Writes dL/dw of a batch into the ``last_gradient`` of an algorithm."""
 
-    def __init__(self, of: Algorithm, passes: Pass | UnrolledPass, deviation: PolicyStd) -> None:
-        self._of, self._pass, self._deviation = of, passes, deviation
+    def __init__(self, algorithm: Algorithm, passes: Pass | UnrolledPass, std: PolicyStd) -> None:
+        self._algorithm, self._pass, self._std = algorithm, passes, std
 
     def __call__(self, batch: Batch, rules: Rules, weight: F32 | None) -> Evaluation:
         """Write dL/dw of a batch; steps with rho above ``rho_clip`` have no gradient of L_pi."""
-        of = self._of
+        algorithm = self._algorithm
         outputs = self._outputs(batch)
-        tail, free = outputs[:, 1 + of.sizes.action :], of.weights[of.parts.slices["sigma"]]
+        tail, free = (
+            outputs[:, 1 + algorithm.sizes.action :],
+            algorithm.weights[algorithm.parts.slices["sigma"]],
+        )
         # one row per step, or one for all
-        sigma = self._deviation(tail, free).reshape(-1, of.sizes.action)
+        sigma = self._std(tail, free).reshape(-1, algorithm.sizes.action)
         value, kl, rho, far, moved = self._compare(batch, rules, outputs, sigma)
         advantage = self._advantage(batch, value, rho * ~far)
-        kept, of_kl = _kept(batch, rules, far, weight)
+        kept, grad_kl = _kept(batch, rules, far, weight)
         count, size = max(1.0, float(kept.sum())), len(far)
         self._propagate(
             batch,
@@ -47,12 +50,12 @@ class Gradient:
             advantage,
             rho * moved,
             np.float32(rules.beta / size) * kept,
-            np.float32((1.0 - rules.beta) / size) * of_kl,
+            np.float32((1.0 - rules.beta) / size) * grad_kl,
         )
         error = batch.v_tbc - outputs[:, 0]
         return Evaluation(
-            value=cooperation.mean_of_each(value, of.sizes.agents_per_env)
-            if of.config.is_cooperative
+            value=cooperation.mean_of_each(value, algorithm.sizes.agents_per_env)
+            if algorithm.config.is_cooperative
             else value.copy(),
             rho=rho,
             kl=kl,
@@ -62,12 +65,12 @@ class Gradient:
             mean_rho=mean_of_present(rho, batch.present),
             mean_kl=mean_of_present(kl, batch.present),
             far_fraction=mean_of_present(far, batch.present),
-            gradient_norm=math.sqrt(float(of.last_gradient @ of.last_gradient)),
-            td_error=None if of.config.sampler == "uniform" else error,
+            gradient_norm=math.sqrt(float(algorithm.last_gradient @ algorithm.last_gradient)),
+            td_error=None if algorithm.config.sampler == "uniform" else error,
         )
 
     def _outputs(self, batch: Batch) -> F32:
-        windows = self._of.host_weights["network"], batch.windows, batch.lengths
+        windows = self._algorithm.host_weights["network"], batch.windows, batch.lengths
         if isinstance(self._pass, UnrolledPass):
             assert batch.index is not None
             return self._pass.forward(*windows, batch.index, state=batch.states)
@@ -77,20 +80,22 @@ class Gradient:
         self, batch: Batch, rules: Rules, outputs: F32, sigma: F32
     ) -> tuple[F32, F32, F32, Flags, Flags]:
         """Return V(s), KL, and rho, far and moved (see ``weigh``); V, KL and rho are 0, 0 and 1 for absent agents."""
-        of, value = self._of, outputs[:, 0]
+        algorithm, value = self._algorithm, outputs[:, 0]
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
-        log_rho, kl = comparison.compare(outputs[:, 1:], sigma, *behaviour, of.config.is_clipped)
+        log_rho, kl = comparison.compare(
+            outputs[:, 1:], sigma, *behaviour, algorithm.config.is_clipped
+        )
         if batch.present is not None:
             log_rho, kl, value = log_rho * batch.present, kl * batch.present, value * batch.present
-            if of.config.has_full_dynamics:
-                log_rho = cooperation.sum_of_each(log_rho, of.sizes.agents_per_env)
+            if algorithm.config.has_full_dynamics:
+                log_rho = cooperation.sum_of_each(log_rho, algorithm.sizes.agents_per_env)
         bounds = np.float32(rules.c_max), np.float32(rules.rho_clip)
         return value, kl, *weigh(log_rho, *bounds)
 
     def _advantage(self, batch: Batch, value: F32, near: F32) -> F32:
         """Return Q_ret - V(s), minus its mean weighted by ``near`` if it is centered; 0 for absent agents."""
         advantage = batch.q_ret - value
-        if self._of.config.center_advantages:
+        if self._algorithm.config.center_advantages:
             near = near if batch.present is None else near * batch.present
             advantage -= near @ advantage / max(near.sum(), np.float32(1e-6))
         return advantage if batch.present is None else advantage * batch.present
@@ -106,10 +111,10 @@ class Gradient:
         kl_share: F32,
     ) -> None:
         """Backpropagate to the weights and write dL/dw; arguments as in ``_output_gradients``."""
-        of, deviation, d_outputs = self._of, self._deviation, np.empty_like(outputs)
+        algorithm, std, d_outputs = self._algorithm, self._std, np.empty_like(outputs)
         # every agent's importance weight depends on the actions of all agents
-        if batch.present is not None and of.config.has_full_dynamics:
-            advantage = cooperation.sum_of_each(advantage, of.sizes.agents_per_env)
+        if batch.present is not None and algorithm.config.has_full_dynamics:
+            advantage = cooperation.sum_of_each(advantage, algorithm.sizes.agents_per_env)
         behaviour = batch.action, batch.behaviour_mean, batch.behaviour_std
         d_sigma = _output_gradients(
             outputs,
@@ -121,23 +126,23 @@ class Gradient:
             loss_share,
             kl_share,
             d_outputs,
-            of.config.is_clipped,
+            algorithm.config.is_clipped,
         )
-        d_free = d_sigma * deviation.slope(sigma)
-        sums = d_free.reshape(-1, deviation.parameters).sum(axis=0)
-        of.last_gradient[of.parts.slices["sigma"]] = sums
-        if deviation.outputs:
-            d_outputs[:, 1 + of.sizes.action :] = d_free
-        self._pass.backward(d_outputs, of.host_gradient["network"])
+        d_free = d_sigma * std.slope(sigma)
+        sums = d_free.reshape(-1, std.parameters).sum(axis=0)
+        algorithm.last_gradient[algorithm.parts.slices["sigma"]] = sums
+        if std.outputs:
+            d_outputs[:, 1 + algorithm.sizes.action :] = d_free
+        self._pass.backward(d_outputs, algorithm.host_gradient["network"])
 
 
 def _kept(batch: Batch, rules: Rules, far: Flags, weight: F32 | None) -> tuple[F32, F32]:
     """Return the weights of the losses and of the KL of each step: 1 or 0, times the sampler's weight."""
-    kept, of_kl = (~(far & rules.rule_1)).astype(np.float32), np.ones(len(far), np.float32)
+    kept, grad_kl = (~(far & rules.rule_1)).astype(np.float32), np.ones(len(far), np.float32)
     for factor in (batch.present, weight):
         if factor is not None:
-            kept, of_kl = kept * factor, of_kl * factor
-    return kept, of_kl
+            kept, grad_kl = kept * factor, grad_kl * factor
+    return kept, grad_kl
 
 
 # many arguments: one for each term of the loss
@@ -171,21 +176,21 @@ def _output_gradients(
     for b in range(batch):
         row = b if sigma.shape[0] > 1 else 0
         d_outputs[b, 0] = loss_share[b] * (outputs[b, 0] - v_tbc[b])
-        of_log_pi = -loss_share[b] * rho[b] * advantage[b]
+        grad_log_pi = -loss_share[b] * rho[b] * advantage[b]
         for j in range(size):
             s, s_mu = sigma[row, j], mu_std[b, j]
             m, m_mu = outputs[b, 1 + j], mu_mean[b, j]
             if clipped:
-                of_m, of_s, kl_m, kl_s = clipped_normal.slopes(
+                grad_m, grad_s, kl_m, kl_s = clipped_normal.slopes(
                     action[b, j], m, s, m_mu, s_mu, -BOUND, BOUND
                 )
-                d_outputs[b, 1 + j] = np.float32(of_log_pi * of_m + kl_share[b] * kl_m)
-                d_sigma[row, j] += np.float32(of_log_pi * of_s + kl_share[b] * kl_s)
+                d_outputs[b, 1 + j] = np.float32(grad_log_pi * grad_m + kl_share[b] * kl_m)
+                d_sigma[row, j] += np.float32(grad_log_pi * grad_s + kl_share[b] * kl_s)
                 continue
             z = (action[b, j] - m) / s
-            d_outputs[b, 1 + j] = of_log_pi * z / s + kl_share[b] * (m - m_mu) / (s * s)
+            d_outputs[b, 1 + j] = grad_log_pi * z / s + kl_share[b] * (m - m_mu) / (s * s)
             d_sigma[row, j] += (
-                of_log_pi * (z * z - one) / s
+                grad_log_pi * (z * z - one) / s
                 + kl_share[b] * (one - (s_mu * s_mu + (m_mu - m) ** 2) / (s * s)) / s
             )
     return d_sigma

@@ -78,25 +78,25 @@ I64 = npt.NDArray[np.int64]
 
 def make_actor(config: VRacerConfig, sizes: Sizes) -> Actor:
     """Build the actor; its network outputs V(s), the policy's statistics, and advantage coefficients, if any."""
-    own, deviation = sizes.choices or sizes.action, _deviation(config, sizes)
+    own, std = sizes.choices or sizes.action, _std(config, sizes)
     has_temperature = config.policy == "boltzmann"
     coefficients = advantages.count_coefficients(config.advantage, sizes.action)
-    further = int(has_temperature) if sizes.choices else deviation.outputs + coefficients
+    further = int(has_temperature) if sizes.choices else std.outputs + coefficients
     network: Network
     if config.trunks == "separate":
         parts = (1, own + further)
         network = Parallel(*(make_network(config, sizes.observation, outputs) for outputs in parts))
     else:
         network = make_network(config, sizes.observation, 1 + own + further)
-    if deviation.policies > 1:
-        network = PerAgent(network, deviation.policies)
+    if std.policies > 1:
+        network = PerAgent(network, std.policies)
     if sizes.choices:
         head = categorical_head(own, has_value=True, has_temperature=has_temperature)
         return Actor(network, 0, head)
-    return Actor(network, deviation.parameters, gaussian_head(own, deviation, has_value=True))
+    return Actor(network, std.parameters, gaussian_head(own, std, has_value=True))
 
 
-def _deviation(config: VRacerConfig, sizes: Sizes) -> PolicyStd:
+def _std(config: VRacerConfig, sizes: Sizes) -> PolicyStd:
     """Build sigma, one for each agent of an environment if each has its own policy."""
     policies = sizes.agents_per_env if config.policies == "own" else 1
     return PolicyStd(sizes.action, config.sigma_min, policies, of_state=config.state_dependent_std)
@@ -129,7 +129,7 @@ class VRacer(Algorithm):
     uses_value_targets = True
 
     def __init__(self, config: VRacerConfig, sizes: Sizes, rng: np.random.Generator) -> None:
-        actor, self._deviation = make_actor(config, sizes), _deviation(config, sizes)
+        actor, self._std = make_actor(config, sizes), _std(config, sizes)
         loose = actor.size - actor.network.size
         super().__init__(
             config,
@@ -149,7 +149,7 @@ class VRacer(Algorithm):
                 if config.learns_sequences
                 else self.parts.passes("network")
             )
-            self.analytic_gradient = gradient.Gradient(self, passes, self._deviation)
+            self.analytic_gradient = gradient.Gradient(self, passes, self._std)
 
     def _has_analytic_gradient(self) -> bool:
         config = self.config
@@ -265,6 +265,6 @@ class VRacer(Algorithm):
         self, views: Views, outputs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Split the outputs into m and sigma, shapes (B, A), and the coefficients of the advantage."""
-        size, deviation = self.sizes.action, self._deviation
+        size, std = self.sizes.action, self._std
         mean, tail = outputs[:, 1 : 1 + size], outputs[:, 1 + size :]
-        return mean, deviation.tensor(tail, views["sigma"][""]), tail[:, deviation.outputs :]
+        return mean, std.tensor(tail, views["sigma"][""]), tail[:, std.outputs :]

@@ -1,6 +1,7 @@
 """ACER against the equations of its paper."""
 
 import itertools
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -141,6 +142,47 @@ def test_padding_before_an_episode_changes_nothing():
     assert len(algorithm.sorted_results(results)["rho"]) == len(indices)
 
 
+class Step(NamedTuple):
+    """A step of a segment: s, a, mu, phi, the average policy's phi, Q_ret and Q_opc."""
+
+    s: Any
+    a: Any
+    mu: Any
+    phi: Any
+    average: Any
+    q_ret: float
+    q_opc: float
+
+
+def discrete_step(step, q_all, without):
+    """One step of algorithm 2: rho, g, k, the trace, V, Q, and how many weights have a bias correction."""
+    chosen, phi = int(step.a[0]), step.phi
+    v, q = phi @ q_all, q_all[chosen]
+    rho_all = phi / step.mu
+    rho = rho_all[chosen]
+    g = np.zeros(3)
+    g[chosen] = min(1.2, rho) * (step.q_ret - v) / phi[chosen]
+    for j in range(3):
+        if without != "bias_correction":
+            g[j] += max(0.0, 1 - 1.2 / rho_all[j]) * phi[j] * (q_all[j] - v) / phi[j]
+    return rho, g, -step.average / phi, min(1.0, rho), v, q, int((rho_all > 1.2).sum())
+
+
+def continuous_step(step, v, advantage, samples, std_mu, without):
+    """One step of algorithm 3; returns as ``discrete_step``."""
+    a, mu, phi = step.a, step.mu, step.phi
+    centre = np.mean([advantage(u) for u in samples[1:]])
+    base = 0.0 if without == "dueling" else v - centre
+    q, q_sampled = base + advantage(a), base + advantage(samples[0])
+    rho = gaussian(a, phi, 0.5) / gaussian(a, mu, std_mu)
+    rho_sampled = gaussian(samples[0], phi, 0.5) / gaussian(samples[0], mu, std_mu)
+    g = min(1.2, rho) * (step.q_opc - v) * (a - phi) / 0.25
+    correction = (q_sampled - v) * (samples[0] - phi) / 0.25
+    if without != "bias_correction":
+        g = g + max(0.0, 1 - 1.2 / rho_sampled) * correction
+    return rho, g, (phi - step.average) / 0.25, min(1.0, rho**0.5), v, q, int(rho_sampled > 1.2)
+
+
 @pytest.mark.parametrize(
     ("choices", "without"),
     [
@@ -174,10 +216,8 @@ def test_acer_matches_its_pseudo_code(choices, without):
     _, _, gradient = loss_and_gradient(algorithm, batch, inputs=inputs)
     held = algorithm.weights.astype(float)
     softmax = lambda x: np.exp(x) / np.exp(x).sum()  # noqa: E731
-    phi_of = lambda s, flat: network(algorithm, "policy", s, flat)  # noqa: E731
-    if choices:
-        logits, phi_of = phi_of, lambda s, flat: softmax(network(algorithm, "policy", s, flat))
-        del logits
+    statistics = softmax if choices else np.asarray
+    phi_of = lambda s, flat: statistics(network(algorithm, "policy", s, flat))  # noqa: E731
     value_of = lambda s, flat: network(algorithm, "critic", s, flat)  # noqa: E731
 
     directions, targets = [], []
@@ -202,46 +242,29 @@ def test_acer_matches_its_pseudo_code(choices, without):
             mu, r = mu.astype(float), float(batch.reward[k])
             phi, average = phi_of(s, held), phi_of(s, algorithm.target)
             q_ret, q_opc = r + GAMMA * q_ret, r + GAMMA * q_opc
+            step = Step(s, a, mu, phi, average, q_ret, q_opc)
             if choices:
-                chosen = int(a[0])
-                q_all = value_of(s, held)
-                v, q = phi @ q_all, q_all[chosen]
-                rho_all = phi / mu
-                rho = rho_all[chosen]
-                g = np.zeros(3)
-                g[chosen] = min(1.2, rho) * (q_ret - v) / phi[chosen]
-                for j in range(3):
-                    if without != "bias_correction":
-                        g[j] += max(0.0, 1 - 1.2 / rho_all[j]) * phi[j] * (q_all[j] - v) / phi[j]
-                    corrected += rho_all[j] > 1.2
-                kl = -average / phi
-                trace = min(1.0, rho)
+                rho, g, kl, trace, v, q, is_corrected = discrete_step(
+                    step, value_of(s, held), without
+                )
+                samples = None
             else:
-                std_mu = batch.behaviour_std[k].astype(float)
-                v = value_of(s, held)[0]
-                advantage = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], held)[0]  # noqa: E731
                 samples = phi + 0.5 * inputs["noise"][:, k]
-                centre = np.mean([advantage(u) for u in samples[1:]])
-                base = 0.0 if without == "dueling" else v - centre
-                q, q_sampled = base + advantage(a), base + advantage(samples[0])
-                rho = gaussian(a, phi, 0.5) / gaussian(a, mu, std_mu)
-                rho_sampled = gaussian(samples[0], phi, 0.5) / gaussian(samples[0], mu, std_mu)
-                g = min(1.2, rho) * (q_opc - v) * (a - phi) / 0.25
-                correction = (q_sampled - v) * (samples[0] - phi) / 0.25
-                if without != "bias_correction":
-                    g = g + max(0.0, 1 - 1.2 / rho_sampled) * correction
-                corrected += rho_sampled > 1.2
-                kl = (phi - average) / 0.25
-                trace = min(1.0, rho**0.5)
+                std_mu = batch.behaviour_std[k].astype(float)
+                advantage = lambda x, s=s: network(algorithm, "advantage", np.r_[s, x], held)[0]  # noqa: E731
+                v = value_of(s, held)[0]
+                rho, g, kl, trace, v, q, is_corrected = continuous_step(
+                    step, v, advantage, samples, std_mu, without
+                )
+                samples = samples[1:]
+            corrected += is_corrected
             truncated_weights += rho > 1.2
             excess = max(0.0, (kl @ g - 0.05) / (kl @ kl))
             bound += excess > 0
             if without == "trust_region":
                 excess = 0.0
             directions.append((s, g - excess * kl))
-            targets.append(
-                (s, a, q_ret, v + min(1.0, rho) * (q_ret - q), None if choices else samples[1:])
-            )
+            targets.append((s, a, q_ret, v + min(1.0, rho) * (q_ret - q), samples))
             if without == "retrace":
                 q_ret = q_opc = v
                 continue
