@@ -60,7 +60,8 @@ def make_vec(name):
 def test_every_flow_task_is_here():
     found = set()
     for spec in gymnasium.registry.values():
-        if spec.namespace == "flowsim" and spec.vector_entry_point is not None:
+        # other tests register tasks without an entry point for a single environment
+        if spec.namespace == "flowsim" and None not in (spec.entry_point, spec.vector_entry_point):
             module = importlib.import_module(spec.entry_point.partition(":")[0])
             assert hasattr(module, f"{spec.name}VectorEnv")
             found.add(spec.name)
