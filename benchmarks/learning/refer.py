@@ -80,8 +80,10 @@ def write_page(plan: dict[str, Suite], results: Path, page: Path) -> None:
                 draw_on_page(page, where, own, PANELS, shows, styles),
                 "\n".join(table(own)),
             ]
-            if suite.contrasts:
-                parts.append("\n".join(contrast_table(suite, {task: own})))
+            if len(contrasts := contrast_table(suite, {task: own})) > len(
+                contrast_table(suite, {})
+            ):
+                parts.append("\n".join(contrasts))
     fill_in(page, f"learning/{NAME}", "results", "\n\n".join(parts))
 
 
