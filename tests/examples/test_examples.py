@@ -28,8 +28,9 @@ def run(folder: Path, name: str, *words: str) -> str:
 def rows(said: str) -> dict[str, list[str]]:
     """Return the words of each row of the table of an evaluation, by its controller."""
     _, _, table = said.partition("controller")
-    lines = [line.replace("│", " ").split() for line in table.splitlines() if line.startswith("│")]
-    return {line[0]: line[1:] for line in lines}
+    lines = [line.split("│") for line in table.splitlines() if line.startswith("│")]
+    # a row without a controller continues the cells of the one before
+    return {line[1].strip(): " ".join(line[2:]).split() for line in lines if line[1].strip()}
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "ppo"])
@@ -52,8 +53,8 @@ def test_stable_baselines3_and_torchrl_train_on_a_drag_reduction_task(tmp_path):
         pytest.importorskip(script)
         said = run(tmp_path, f"with_{script}.py", *steps, *task, "--episodes", "2")
         assert rows(said).keys() == {"trained", *shown}
-        *_, net_power, plus_minus, rms, episodes = rows(said)["zero"]
-        assert (plus_minus, episodes) == ("+-", "2")
+        *_, net_power, plus_minus, rms = rows(said)["zero"]
+        assert plus_minus == "+-"
         assert 1.3 < float(net_power) < 1.45
         assert 0.0 < float(rms) < 0.1
 

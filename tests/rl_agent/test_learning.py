@@ -209,13 +209,13 @@ class Gentle(LinearQuadratic):
     action_space = gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float32)
 
 
-OFF_POLICY = {
-    "batch_size": 64,
+REPLAY = {
     "buffer_size": 4000,
     "learning_starts": 1000,
     "env_steps_per_gradient_step": 4.0,
     "learning_rate": 2e-3,
 }
+OFF_POLICY = REPLAY | {"batch_size": 64}
 LINEAR_QUADRATIC = {
     "ddpg": OFF_POLICY | {"policy_learning_rate": 5e-4, "critic_l2": 0.0},
     "naf": OFF_POLICY,
@@ -229,7 +229,7 @@ LINEAR_QUADRATIC = {
         "temperature": 0.02,
     }
     | {"sigma": 0.3, "random_start": False},
-    "acer": OFF_POLICY
+    "acer": REPLAY
     | {"policy_learning_rate": 2e-3, "learning_rate": 3e-3, "tau": 0.01, "sigma": 0.3}
     | {"episodes": 8, "segment": 10},
     "ppo": {"learning_rate": 3e-3, "policy_learning_rate": 1e-3, "horizon": 1000, "epochs": 8},
@@ -352,8 +352,14 @@ def test_an_lstm_and_four_frames_recall_what_an_mlp_and_three_cannot(memory):
 
 
 MEMORY = {
-    "ddpg": {"policy_learning_rate": 2e-3, "critic_l2": 0.0, "beta": 0.5, "tau": 0.05},
-    "naf": {"beta": 0.5, "tau": 0.05},
+    "ddpg": {
+        "batch_size": 32,
+        "policy_learning_rate": 2e-3,
+        "critic_l2": 0.0,
+        "beta": 0.5,
+        "tau": 0.05,
+    },
+    "naf": {"batch_size": 32, "beta": 0.5, "tau": 0.05},
     "acer": {
         "policy_learning_rate": 4e-3,
         "episodes": 8,
@@ -372,7 +378,6 @@ def test_every_lstm_algorithm_recalls_the_cue(algorithm):
         "window": 4,
         "gamma": GAMMA,
         "learning_rate": 4e-3,
-        "batch_size": 32,
     }
     common |= {"buffer_size": 2000, "learning_starts": 400, "env_steps_per_gradient_step": 4.0}
     learner = trained(Recall, 2500, algorithm=algorithm, **common | MEMORY[algorithm])

@@ -106,7 +106,7 @@ def test_wait_for_a_hanging_task_is_announced_and_limited(shell, monkeypatch):
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=120)
     assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
-    monkeypatch.setattr("coupling.run.run._FIRST_LOOK", 0.0)
+    monkeypatch.setattr("coupling.run.run.FIRST_LOOK", 0.0)
     monkeypatch.chdir(shell.folder)
     config = load_config(None, ["env=standing:Own-v0", "workers.step_timeout=2"])
     sentence = r"env = 'standing:Own-v0' did not finish its creation, first reset and first step within 2 s"
