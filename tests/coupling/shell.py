@@ -28,6 +28,20 @@ RESULT = {
 GUARD = 300.0  # seconds, against a hang only: no test may depend on how fast or busy the machine is
 
 
+def interrupt_after(started: subprocess.Popen, beginning: str) -> None:
+    """Interrupt a command once it has written a line with this beginning; it must end as on Ctrl-C."""
+    said = []
+    for line in started.stderr:
+        said.append(line)
+        if line.startswith(beginning):
+            break
+    else:
+        pytest.fail("".join(said))
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=120)
+    assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
+
+
 class Shell:
     """Runs `flowsim` in a folder of its own, as a person would, and leaves no process behind."""
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 
 import gymnasium as gym
 import imageio.v3 as imageio
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import typer
-from shell import command, complaint
+from shell import command, complaint, interrupt_after
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline
 from vtkmodules.vtkIOHDF import vtkHDFReader
@@ -376,16 +375,7 @@ def test_evaluation_reports_a_hanging_environment(shell):
     assert trained.returncode == 0, trained.stderr
     (shell.folder / "sized.py").write_text(still)
     started = shell.start("evaluate", "runs/run", "--trust")
-    said = []
-    for line in started.stderr:
-        said.append(line)
-        if line.startswith("no action of env = 'sized:Sized-v0' has finished for "):
-            break
-    else:
-        pytest.fail("".join(said))
-    started.send_signal(signal.SIGINT)
-    _, err = started.communicate(timeout=120)
-    assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
+    interrupt_after(started, "no action of env = 'sized:Sized-v0' has finished for ")
 
 
 def test_error_names_the_option_as_it_was_typed(monkeypatch, capsys):

@@ -1,9 +1,9 @@
 """Workers that are started before the learner is loaded."""
 
 import os
-import signal
 
 import pytest
+from shell import interrupt_after
 
 from coupling.errors import RunError
 from coupling.launch.prewarm import PrewarmedWorkers
@@ -96,16 +96,7 @@ def test_wait_for_a_hanging_task_is_announced_and_limited(shell, monkeypatch):
     code = f"import time\n{ENVIRONMENT}".replace("FIRST_REWARD", "time.sleep(1e6)")
     (shell.folder / "standing.py").write_text(code)
     started = shell.start("train", "env=standing:Own-v0", "run.steps=100", "run.name=run")
-    said = []
-    for line in started.stderr:
-        said.append(line)
-        if line.startswith("waiting for the first reset and step of env = 'standing:Own-v0': "):
-            break
-    else:
-        pytest.fail("".join(said))
-    started.send_signal(signal.SIGINT)
-    _, err = started.communicate(timeout=120)
-    assert (started.returncode, err.splitlines()[-1]) == (130, "flowsim: interrupted")
+    interrupt_after(started, "waiting for the first reset and step of env = 'standing:Own-v0': ")
     monkeypatch.setattr("coupling.run.run.FIRST_LOOK", 0.0)
     monkeypatch.chdir(shell.folder)
     config = load_config(None, ["env=standing:Own-v0", "workers.step_timeout=2"])
