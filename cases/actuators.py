@@ -34,6 +34,14 @@ class Actuator(ABC):
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Apply the commands, shape (B, N, size), until the next call."""
 
+    def check(self, simulation: Simulation) -> None:  # noqa: B027  (not every actuator acts on bodies)
+        """Refuse a simulation without the bodies or jets that the actuator acts on.
+
+        Raises
+        ------
+        ValueError
+        """
+
     def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray] | None:
         """Return position and vector of the arrow drawn for a simulation; a command of 1 has length 1."""
         return None
@@ -54,6 +62,10 @@ class Push(Actuator):
     force: float
     torque: float
     names = ("force x", "force y", "torque")
+
+    def check(self, simulation: Simulation) -> None:
+        """Refuse bodies that are not free: a force would not move them."""
+        _check_bodies(self, self.bodies, simulation, "free")
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Apply the force and the torque."""
@@ -88,6 +100,10 @@ class Spin(Actuator):
     rate: float
     ramp: float = 0.0
     names = ("spin",)
+
+    def check(self, simulation: Simulation) -> None:
+        """Refuse bodies that are not fixed: the flow or a function of time turns them."""
+        _check_bodies(self, self.bodies, simulation, "fixed")
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Ramp the bodies to their angular velocities."""
@@ -128,6 +144,10 @@ class PitchAcceleration(Actuator):
     largest_rate: float
     angles: tuple[float, float]
     names = ("pitch acceleration",)
+
+    def check(self, simulation: Simulation) -> None:
+        """Refuse bodies that are not fixed: the flow or a function of time turns them."""
+        _check_bodies(self, self.bodies, simulation, "fixed")
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Accelerate the bodies within the limits of rate and angle."""
@@ -174,6 +194,14 @@ class Blow(Actuator):
     rate: float
     ramp: float = 0.0
     names = ("jet",)
+
+    def check(self, simulation: Simulation) -> None:
+        """Refuse jets that do not exist."""
+        for jet in self.jets:
+            if not 0 <= jet < len(simulation.jets):
+                raise ValueError(
+                    f"Blow acts on jet {jet}, but there are {len(simulation.jets)} jets"
+                )
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Ramp the flow rates to their targets."""
@@ -257,3 +285,17 @@ class Gait(Actuator):
                 simulation.steer(
                     b, k, turn=self.turn * turn, period=1.0 + self.period * slower, over=self.over
                 )
+
+
+def _check_bodies(
+    actuator: Actuator, bodies: Sequence[int], simulation: Simulation, motion: str
+) -> None:
+    """Refuse bodies that do not exist or have another motion."""
+    name = type(actuator).__name__
+    for k in bodies:
+        if not 0 <= k < len(simulation.bodies):
+            raise ValueError(
+                f"{name} acts on body {k}, but there are {len(simulation.bodies)} bodies"
+            )
+        if simulation.bodies[k].motion != motion:
+            raise ValueError(f'{name} acts on body {k}, so its motion must be "{motion}"')

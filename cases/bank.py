@@ -27,6 +27,8 @@ from flowsim.stability.damping import SelectiveFrequencyDamping
 Arrays = dict[str, npt.NDArray[Any]]
 
 LOCK_TIMEOUT = 3600.0
+OF_BODIES = ("springs", "gait", "form", "midlines")
+"""Names of arrays of a state with an entry for each body, besides those that begin with ``body_``."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Development:
         Time between two snapshots; choose one that does not divide a period.
     bodies : int, optional
         Number of the task's bodies, counted from the first, that are present while the flow develops; all by default.
-        The others appear at the start of an episode.
+        The others, and their jets, appear at the start of an episode, where `place` puts them or else at their own
+        positions.
     """
 
     time: float
@@ -127,7 +130,7 @@ def load_or_build(
     TimeoutError
         If another process builds the same bank for more than an hour.
     ValueError
-        If a body is driven by a function of time, which cannot be restarted at the beginning of an episode.
+        If a body or an inflow is a function of time, which cannot be restarted at the beginning of an episode.
     """
     how = asdict(development)
     del how["split"]  # the split does not change the states
@@ -163,6 +166,8 @@ def recipe_of(simulation: Simulation) -> dict[str, Any]:
         raise ValueError(
             "a body is driven by a function of time, so its flow has no bank of states"
         )
+    if simulation._has_varying_inflow():
+        raise ValueError("an inflow is a function of time, so its flow has no bank of states")
     grid, state = simulation.grid, simulation.body_state
     heat = {} if (table := simulation.heat_table) is None else table._asdict()
     inflows = simulation.inflow_profiles()
@@ -244,14 +249,24 @@ def _simulate(
     return bank | {name: np.zeros_like(bank[name]) for name in ("time", "steps")}
 
 
-def with_bodies(bank: Arrays, bodies: int) -> Arrays:
-    """Return the states padded with zeros to a larger number of bodies."""
-    return {
-        name: np.pad(values, [(0, 0), (0, bodies - values.shape[1])] + [(0, 0)] * (values.ndim - 2))
-        if name.startswith("body_")
-        else values
-        for name, values in bank.items()
-    }
+def with_bodies(bank: Arrays, start: Arrays) -> Arrays:
+    """Return the states of a bank for a flow with more bodies, which are added as they are in its initial state.
+
+    Parameters
+    ----------
+    bank : dict of arrays
+        States of the flow with its first bodies, or all.
+    start : dict of arrays
+        Initial state of the flow with all bodies, from `Simulation.get_state`.
+    """
+    first, completed = bank["body_angle"].shape[1], dict(bank)
+    for name, values in start.items():
+        each = np.repeat(values[None], len(bank["u"]), axis=0)
+        if name in bank and (name.startswith("body_") or name in OF_BODIES):
+            completed[name] = np.concatenate([bank[name], each[:, first:]], axis=1)
+        elif name not in bank or bank[name].shape != each.shape:  # jets of bodies that are added
+            completed[name] = each
+    return completed
 
 
 class _Progress:

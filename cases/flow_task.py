@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
@@ -99,6 +99,8 @@ class FlowTask(ABC, Generic[OptionsT]):
         self._actuators, self._sensors = tuple(self.actuators()), tuple(self.sensors())
         self._flow = self.flow()
         self.simulation: Simulation = self.build(batch)
+        for part in self._actuators:
+            part.check(self.simulation)
         if self.alive_box is not None:
             self.simulation.fences[:, list(self.agent_bodies)] = self.alive_box
         self.simulation.ending_contacts[:, list(self.agent_bodies)] = self.ending_contact
@@ -106,6 +108,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         self._bind_sensors()
         self._impulsive: dict[str, Any] | None = None
         self._bank: dict[str, Any] | None = None
+        self._others_appear = False
         self._development = self.development
         if self._development is not None:
             self._load_bank(self._development)
@@ -193,10 +196,11 @@ class FlowTask(ABC, Generic[OptionsT]):
         return {}
 
     def disturb(self, simulation: Simulation) -> None:
-        """Disturb the developing flow: push the fluid behind the first body upwards."""
+        """Disturb the developing flow: push it upwards behind the first body, or in the middle without one."""
         assert self._development is not None
         x, y = simulation.grid.v_faces()
-        x0, y0 = simulation.body_state.position[0, 0] + (1.0, 0.0)
+        position = simulation.body_state.position[0]
+        x0, y0 = position[0] + (1.0, 0.0) if len(position) else 0.5 * np.array(simulation.grid.size)
         bump = np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / 0.5**2)
         simulation.add_velocity(0, 0.0, self._development.push * bump)
         simulation.settle()
@@ -236,7 +240,10 @@ class FlowTask(ABC, Generic[OptionsT]):
     def build(self, batch: int, bodies: int | None = None) -> Simulation:
         """Return the simulation with all bodies, or, on the CPU, with the first `bodies` bodies only."""
         options, flow = self.options, self._flow
-        whole = bodies is None
+        whole, heat = bodies is None, flow.temperature
+        present = range(len(flow.bodies))[:bodies]
+        if heat is not None:
+            heat = replace(heat, bodies={k: t for k, t in heat.bodies.items() if k in present})
         simulation = Simulation(
             options.grid(),
             flow.sides,
@@ -245,8 +252,8 @@ class FlowTask(ABC, Generic[OptionsT]):
             batch=batch,
             stream=flow.stream,
             gravity=flow.gravity,
-            jets=flow.jets,
-            temperature=flow.temperature,
+            jets=[jet for jet in flow.jets if jet.body in present],
+            temperature=heat,
             sensors=[point for part in self._sensors for point in part.carried()] if whole else (),
             integrator=options.integrator,
             cfl=options.cfl,
@@ -268,9 +275,12 @@ class FlowTask(ABC, Generic[OptionsT]):
 
     def _load_bank(self, development: Development) -> None:
         count = len(self._flow.bodies)
-        alone = self.build(1, count if development.bodies is None else development.bodies)
-        bank = with_bodies(load_or_build(alone, development, self.disturb), count)
-        self._bank = self.simulation.store_states(bank)
+        present = count if development.bodies is None else development.bodies
+        if not 0 <= present <= count:
+            raise ValueError(f"development.bodies = {present}, but the flow has {count} bodies")
+        bank = load_or_build(self.build(1, present), development, self.disturb)
+        self._bank = self.simulation.store_states(with_bodies(bank, self.simulation.get_state(0)))
+        self._others_appear = present < count
 
     def start(self, which: BoolArray, generators: Generators) -> None:
         """Put some simulations into new initial states, each sampled from its own generator.
@@ -294,7 +304,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         self.prepare(which)
         for index, values in drawn.items():
             self.place(index, values)
-        if any(values is not None for values in drawn.values()):
+        if self._others_appear or any(values is not None for values in drawn.values()):
             self.simulation.settle(which)
         else:
             self.simulation.sense()
@@ -346,9 +356,12 @@ class FlowTask(ABC, Generic[OptionsT]):
         return np.concatenate(parts, axis=-1)
 
     def focus(self, index: int) -> FloatArray:
-        """Return the position that a moving camera follows: the first agent body, or else the first body."""
+        """Return the position that a moving camera follows: the first agent or else body, or the middle of the box."""
+        simulation = self.simulation
+        if not simulation.bodies:
+            return 0.5 * np.array(simulation.grid.size)
         body = self.agent_bodies[0] if self.agent_bodies else 0
-        return self.simulation.body_state.position[index, body]
+        return simulation.body_state.position[index, body]
 
     def _outlines(self, index: int) -> list[Outline]:
         """Return the outlines of the bodies, with their periodic images where they cross a periodic side."""

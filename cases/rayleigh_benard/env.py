@@ -200,10 +200,6 @@ class RayleighBenard(FlowTask[RayleighBenardOptions]):
         """Return the Nusselt number at the end of the action."""
         return {"Nu": np.asarray(self.nusselt_numbers().mean(axis=1))}
 
-    def focus(self, index: int) -> FloatArray:
-        """Return the middle of the box."""
-        return np.array(self.simulation.grid.size) / 2
-
     def scene(self, index: int) -> Scene:
         """Return an image of the temperature."""
         values = self.simulation.temperature_at_centres(index)

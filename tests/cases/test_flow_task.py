@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from pydantic import Field
 
 from cases import actuators, bank, sensors
-from cases.actuators import Push, Spin
+from cases.actuators import Blow, PitchAcceleration, Push, Spin
 from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_parallel import FlowParallelEnv
@@ -23,7 +23,18 @@ from cases.flow_task import Flow, FlowTask
 from cases.loads import Loads
 from cases.options import FlowOptions
 from cases.sensors import Computed, History, MeanLoads, Motion, PastActions, Probes, Skin
-from flowsim import Disk, Ellipse, Grid, Sides, Simulation, polygon
+from flowsim import (
+    Disk,
+    Ellipse,
+    Grid,
+    Jet,
+    Sides,
+    Simulation,
+    Spring,
+    Temperature,
+    polygon,
+)
+from flowsim.bodies.swimmers import carangiform
 
 ROOT = Path(__file__).parents[2]
 
@@ -292,6 +303,132 @@ def test_start_without_placed_bodies_continues_the_stored_flow(monkeypatch):
     env.step(np.zeros(1))
     ours = env.task.simulation.velocity_at_centres()
     np.testing.assert_array_equal(ours, alone.velocity_at_centres())
+
+
+def _task(flow, development=None, actuators=()):
+    """Return the environment of a task without reward, in the given flow."""
+
+    class Bare(FlowTask[Options]):
+        options_class = Options
+        folder = Path(__file__).parent
+
+        def flow(self):
+            return flow
+
+        @property
+        def development(self):
+            return development
+
+        def actuators(self):
+            return actuators
+
+        def sensors(self):
+            return [Probes([(3.0, 1.5)])]
+
+        def reward(self, commands):
+            return np.zeros(self.batch)
+
+    return type("BareEnv", (FlowEnv,), {"task_class": Bare})()
+
+
+FIRST = Disk(diameter=0.5, center=(1.0, 1.5))
+SPRUNG = Disk(
+    diameter=0.6, center=(2.5, 1.4), angle=0.3, motion="free", springs={"y": Spring(stiffness=1.5)}
+)
+SHORT = Development(time=0.5, snapshots=2, spacing=0.1, bodies=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (FIRST, Disk(diameter=0.6, center=(2.5, 1.4), angle=0.3)),
+        (FIRST, SPRUNG),
+        (dataclasses.replace(SPRUNG, center=(1.0, 1.5)), SPRUNG),
+        (FIRST, carangiform(center=(2.5, 1.4), angle=0.3, phase=0.2, density=1.0)),
+    ],
+    ids=["fixed", "sprung", "both sprung", "swimmer"],
+)
+def test_body_that_appears_in_a_developed_flow_begins_at_its_own_place(first, other):
+    """The flow equals that of a simulation with both bodies, into which the stored flow is written by hand."""
+    env = _task(Flow(bodies=[first, other]), SHORT)
+    env.reset(seed=0)
+    begun, task = env.task.simulation, env.task
+    np.testing.assert_array_equal(begun.body_state.position[0, 1], (2.5, 1.4))
+    assert begun.body_state.angle[0, 1] == 0.3
+    stored = bank.load_or_build(task.build(1, 1), SHORT, task.disturb)
+    number = int(np.random.default_rng(0).integers(2))
+    by_hand, own = task.build(1), stored.keys() - {"gait", "form", "midlines"}
+    for name, values in vars(by_hand.body_state).items():
+        values[0, 0] = stored[f"body_{name}"][number, 0]
+        own.remove(f"body_{name}")
+    state = by_hand.get_state()
+    state |= {name: stored[name][number] for name in own - {"springs"}}
+    by_hand.set_state(0, state)
+    by_hand.settle()
+    for simulation in (begun, by_hand):
+        simulation.advance(0.4)
+    np.testing.assert_array_equal(begun.velocity_at_centres(), by_hand.velocity_at_centres())
+    np.testing.assert_array_equal(begun.body_state.position, by_hand.body_state.position)
+    assert begun.body_state.force[0, 1, 0] != 0.0
+
+
+def test_jets_and_temperature_of_a_body_that_appears():
+    """They are left out while the flow develops without it."""
+    flow = Flow(bodies=[FIRST, Disk(center=(2.5, 1.4))], jets=[Jet(body=1, angle=0.0, width=0.5)])
+    env = _task(flow, SHORT, [Blow((0,), rate=0.1)])
+    env.reset(seed=0)
+    env.step(np.ones(1))
+    assert env.task.simulation.jet_flow_rates[0, 0] == pytest.approx(0.1)
+    warm = Temperature(0.01, bodies={0: 0.5, 1: 1.0})
+    env = _task(Flow(bodies=[FIRST, Disk(center=(2.5, 1.4))], temperature=warm), SHORT)
+    env.reset(seed=0)
+    env.step(np.zeros(0))
+    inside = env.task.simulation.sample_temperature([(1.0, 1.5), (2.5, 1.4)])
+    np.testing.assert_allclose(inside[0], [0.5, 1.0], atol=1e-3)
+
+
+def test_flow_without_a_body_develops_and_is_followed():
+    env = _task(Flow(), dataclasses.replace(SHORT, bodies=None))
+    env.reset(seed=0)
+    assert np.abs(env.task.simulation.v[0]).max() > 0.01
+    np.testing.assert_array_equal(env.task.focus(0), (2.0, 1.5))
+
+
+def test_bank_is_refused_for_an_inflow_that_varies_in_time_and_bodies_that_do_not_exist():
+    channel = Sides("inflow", "outflow", "slip", "slip")
+    flow = Flow(
+        bodies=[FIRST],
+        sides=channel,
+        inflows={"left": lambda s, t: 1.0 + 0.1 * np.sin(t) + 0.0 * s},
+    )
+    with pytest.raises(
+        ValueError, match="an inflow is a function of time, so its flow has no bank"
+    ):
+        _task(flow, SHORT)
+    _task(flow).reset(seed=0)
+    for count in (-1, 2):
+        development = dataclasses.replace(SHORT, bodies=count)
+        with pytest.raises(ValueError, match=f"bodies = {count}, but the flow has 1 bodies"):
+            _task(Flow(bodies=[FIRST]), development)
+
+
+@pytest.mark.parametrize(
+    ("motion", "actuator", "message"),
+    [
+        ("free", Spin([0], rate=1.0), 'Spin acts on body 0, so its motion must be "fixed"'),
+        ("fixed", Push([0], 1.0, 1.0), 'Push acts on body 0, so its motion must be "free"'),
+        (
+            "free",
+            PitchAcceleration([0], 1.0, 0.25, 1.0, (-1.0, 1.0)),
+            'PitchAcceleration acts on body 0, so its motion must be "fixed"',
+        ),
+        ("fixed", Spin([1], rate=1.0), "Spin acts on body 1, but there are 1 bodies"),
+        ("fixed", Blow((0,), rate=0.1), "Blow acts on jet 0, but there are 0 jets"),
+    ],
+)
+def test_actuator_without_effect_is_refused(motion, actuator, message):
+    with pytest.raises(ValueError, match=message):
+        _task(Flow(bodies=[dataclasses.replace(FIRST, motion=motion)]), actuators=[actuator])
 
 
 def test_page_shows_the_template_and_every_part():
