@@ -27,6 +27,12 @@ NOWHERE = 1e6
 
 
 @device_function
+def followed(before: float, now: float, part: float) -> float:
+    """Return the velocity on a far-field side that makes up a part of its lag behind the one ``now`` induced."""
+    return now if part == 1.0 else before + part * (now - before)
+
+
+@device_function
 def circulation(u: Array, v: Array, i: int, j: int, h: float) -> float:
     """Return the circulation around the corner (i, j) of the cells."""
     return (

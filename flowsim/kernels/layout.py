@@ -6,11 +6,12 @@ it and of every call (docs/decisions/solver_speed.md). Users see the columns as 
 :mod:`flowsim.kernels.midline`.
 """
 
-# clocks (B, 7)
-TIME, DT, UNTIL, RATIO, SPEED, VISCOSITY, DIFFUSIVITY = range(7)
-"""Time, step, time at which to stop, step over the last step, largest |u| + |v|, 1/Re, and the diffusivity of
-temperature, zero if there is none."""
-CLOCK_COLUMNS = 7
+# clocks (B, 9)
+TIME, DT, UNTIL, RATIO, SPEED, VISCOSITY, DIFFUSIVITY, LAG, CATCH_UP = range(9)
+"""Time, step, time at which to stop, step over the last step, largest |u| + |v|, 1/Re, the diffusivity of temperature,
+zero if there is none, the time by which far-field sides and the pressure lag behind the flow, and the part of what they
+lag behind that they make up in the step (:func:`flowsim.kernels.time.catch_up`)."""
+CLOCK_COLUMNS = 9
 
 # rows of flags (3, B)
 RUNNING, DIVERGED, STOPPED = range(3)

@@ -9,6 +9,7 @@ from flowsim.kernels.device_function import device_function
 from flowsim.kernels.layout import (
     ANGLE,
     ANGLE_BEFORE,
+    CATCH_UP,
     DIFFUSIVITY,
     DIVERGED,
     DT,
@@ -18,6 +19,7 @@ from flowsim.kernels.layout import (
     IMPULSE_TORQUE,
     IMPULSE_X,
     IMPULSE_Y,
+    LAG,
     RATIO,
     RUNNING,
     SPEED,
@@ -51,6 +53,9 @@ ABSURD_SPEED = 1e3
 LARGEST_RATIO = 10.0
 """Ratio of a step to the last one beyond which it is an Euler step: the rates of a much shorter step say nothing about
 a longer one, which a multi-step method would extrapolate from them."""
+
+FASTEST_CATCH_UP = 2.0
+"""Largest speed at which far-field sides and the pressure make up their lag, in times that of the flow."""
 
 
 @device_function
@@ -104,9 +109,23 @@ def begin(
     dt = time_step(clock[SPEED], diffusivity, h, cfl, stable_decay, left)
     follows = multistep and last > 0.0 and dt <= LARGEST_RATIO * last
     clock[DT], clock[RATIO] = dt, dt / last if follows else 0.0
+    catch_up(clock, last)
     for k in range(bodies.shape[0]):
         bodies[k, VX_BEFORE], bodies[k, VY_BEFORE] = bodies[k, VX], bodies[k, VY]
         bodies[k, SPIN_BEFORE], bodies[k, ANGLE_BEFORE] = bodies[k, SPIN], bodies[k, ANGLE]
+
+
+@device_function
+def catch_up(clock: Array, last: float) -> None:
+    """Choose how far far-field sides and the pressure follow the flow in this step; ``last`` is the last one, or 0.
+
+    Both lag behind by a step: the velocity on the sides follows from the flow at the beginning of it, and the pressure
+    from what the projection of the last one left to do. In a much shorter step they would have to make up what a longer
+    one left, and the pressure would accelerate all of the fluid in that short time.
+    """
+    dt, lag = clock[DT], clock[LAG] if last > 0.0 else 0.0
+    clock[CATCH_UP] = FASTEST_CATCH_UP * dt / lag if FASTEST_CATCH_UP * dt < lag else 1.0
+    clock[LAG] = lag * (1.0 - clock[CATCH_UP]) + dt
 
 
 @device_function

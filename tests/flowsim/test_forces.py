@@ -179,6 +179,33 @@ def test_far_field_matches_direct_biot_savart_sum(cells: int, dtype: str) -> Non
         assert found == pytest.approx(expected, abs=0.01 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    ("parts", "counts"),
+    [([0.5], True), ([0.02] * 10, True), ([0.002], False), ([0.0002] * 10, False)],
+    ids=["half", "ten of 1/50", "1/500", "ten of 1/5000"],
+)
+def test_drag_after_steps_of_any_length(parts: list[float], counts: bool) -> None:
+    """Far-field sides and the pressure lag behind the flow by a step, which a shorter one must not make up at once.
+
+    The drag in the short steps themselves counts down to a fiftieth of a step.
+    """
+    sim = Simulation(Grid(128, 64, 1 / 12), bodies=[Disk(center=(3.0, 2.7))], viscosity=0.02)
+    sim.advance(2.0)
+    sim.advance_steps(3)
+    expected, dt = sim.body_state.force[0, 0, 0], sim.dt.copy()
+    drag = []
+    for part in parts:
+        sim.step(until=sim.time + part * dt)
+        drag.append(sim.body_state.force[0, 0, 0])
+    after = []
+    for _ in range(5):
+        sim.advance_steps(1)
+        after.append(sim.body_state.force[0, 0, 0])
+    assert np.array(after) == pytest.approx(expected, rel=0.04)
+    if counts:
+        assert np.array(drag) == pytest.approx(expected, rel=0.04)
+
+
 def test_drag_with_far_field_depends_little_on_the_box() -> None:
     def drag(width: float, height: float, kind: str) -> float:
         n, left = 8, "far_field" if kind == "far_field" else "inflow"

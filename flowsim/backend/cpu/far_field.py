@@ -17,6 +17,7 @@ from flowsim.kernels.far_field import (
     carry_departed,
     cubic,
     first_face,
+    followed,
     induced_at_outflow,
     induced_by,
     lack_at,
@@ -26,7 +27,7 @@ from flowsim.kernels.far_field import (
     side_point,
     turn,
 )
-from flowsim.kernels.layout import DT
+from flowsim.kernels.layout import CATCH_UP, DT
 from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
@@ -178,7 +179,7 @@ def far_field(
     b = task.b
     vortices, lacks, points = room.vortices[b], room.lacks[b], room.points[b]
     first, dt = vortices.shape[1] - DEPARTED, clock.columns[b, DT] if moves else 0.0
-    length = block_size(spacing) * h
+    length, part = block_size(spacing) * h, clock.columns[b, CATCH_UP] if moves else 1.0
     carry_departed(vortices, first, sides, stream, dt, room.excess[b], length, nx, ny, h)
     _gather(u[b], v[b], nx, ny, h, spacing, vortices, room.sums[b])
     excess = 0.0
@@ -199,4 +200,5 @@ def far_field(
             start, into = first_face(low, cells, spacing)
             for m in range(max(start, 0), min(start + spacing, cells + 2 * G)):
                 induced = cubic(points, low, (m - start + into) / spacing)
-                given[b, side, component, m] = real(stream[component] + induced)
+                before, now = float(given[b, side, component, m]), stream[component] + induced
+                given[b, side, component, m] = real(followed(before, now, part))

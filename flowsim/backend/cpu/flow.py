@@ -19,7 +19,7 @@ from flowsim.kernels.cell import (
     net_outflow,
     velocity_at,
 )
-from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.layout import CATCH_UP, DT, RATIO, VISCOSITY
 from flowsim.kernels.records import Box, Clock, Fields
 from flowsim.kernels.time import note_speed
 
@@ -180,7 +180,8 @@ def correct(
 ) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and compute the largest speed of each block.
 
-    ``phi`` is dt/h times the change of p, which does not change without ``keep_pressure``. ``speeds`` (B, blocks)
+    ``phi`` is dt/h times the change of p, less in a very short step (:func:`flowsim.kernels.time.catch_up`) and none
+    without ``keep_pressure``. ``speeds`` (B, blocks)
     receives infinity where a velocity is not finite. The last row of a block is left to :func:`find_speed`, because the
     faces behind it may belong to another thread.
     """
@@ -192,7 +193,8 @@ def correct(
     low_x, high_x = real(2 if sides[LEFT] == OPEN else 0), real(2 if sides[RIGHT] == OPEN else 0)
     low_y, high_y = real(2 if sides[BOTTOM] == OPEN else 0), real(2 if sides[TOP] == OPEN else 0)
     b = task.b
-    scale = real(box.h / clock.columns[b, DT]) if keep_pressure else real(0)
+    now = clock.columns[b]
+    scale = real(box.h * now[CATCH_UP] / now[DT]) if keep_pressure else real(0)
     start, stop = rows_of(task, 0, nx)
     fastest, total = real(0), real(0)
     for i in range(start, stop):

@@ -21,6 +21,7 @@ from flowsim.kernels.far_field import (
     carry_departed,
     cubic,
     first_face,
+    followed,
     induced_at_outflow,
     induced_by,
     lack_at,
@@ -29,7 +30,7 @@ from flowsim.kernels.far_field import (
     side_point,
     turn,
 )
-from flowsim.kernels.layout import DT
+from flowsim.kernels.layout import CATCH_UP, DT
 from flowsim.kernels.records import Box, Clock, Fields
 
 Array = Any
@@ -140,7 +141,16 @@ def _gather(
 
 
 @Kernel
-def _induce(active: Array, box: Box, nx: int, ny: int, spacing: int, room: FarField) -> None:
+def _induce(
+    active: Array,
+    clock: Clock,
+    box: Box,
+    nx: int,
+    ny: int,
+    moves: bool,
+    spacing: int,
+    room: FarField,
+) -> None:
     """Set the stream plus the induced velocity on pieces of the sides, from points ``spacing`` cells apart.
 
     There is a block of threads for each piece, a warp for each point, and a cubic between the points.
@@ -176,12 +186,13 @@ def _induce(active: Array, box: Box, nx: int, ny: int, spacing: int, room: FarFi
             points[point] = normal
     cuda.syncthreads()
     component = 0 if normal_to_x(side) else 1
-    real = given.dtype.type
+    real, part = given.dtype.type, clock.columns[b, CATCH_UP] if moves else 1.0
     for m in range(t, SPACINGS * spacing, cuda.blockDim.x):
         low, face = m // spacing, start + m
         if 0 <= face < cells + 2 * G:
             induced = cubic(points, low, (m - low * spacing + into) / spacing)
-            given[b, side, component, face] = real(stream[component] + induced)
+            before, now = float(given[b, side, component, face]), stream[component] + induced
+            given[b, side, component, face] = real(followed(before, now, part))
 
 
 def far_field(
@@ -195,4 +206,6 @@ def far_field(
     records = fields, flattened(fields), clock, box
     _gather.launch(blocks, (warps * WARP,), active, *records, moves, spacing, room)
     pieces = -(-(max(nx, ny) + 2 * G) // (SPACINGS * spacing))
-    _induce.launch((batch, SIDES, pieces), (THREADS,), active, box, nx, ny, spacing, room)
+    _induce.launch(
+        (batch, SIDES, pieces), (THREADS,), active, clock, box, nx, ny, moves, spacing, room
+    )

@@ -38,7 +38,7 @@ from flowsim.kernels.cell import (
     net_outflow,
     velocity_at,
 )
-from flowsim.kernels.layout import DT, RATIO, VISCOSITY
+from flowsim.kernels.layout import CATCH_UP, DT, RATIO, VISCOSITY
 from flowsim.kernels.records import Box, Clock, Fields
 from flowsim.kernels.time import note_speed
 
@@ -229,7 +229,8 @@ def _correct(
     (nx, ny, _), (first, stop) = sweep, rows_of_thread(sweep)
     fastest = real(0)
     if first < nx and j < ny:
-        scale = real(box.h / clock.columns[b, DT]) if keep_pressure else real(0)
+        now = clock.columns[b]
+        scale = real(box.h * now[CATCH_UP] / now[DT]) if keep_pressure else real(0)
         o, one, e = face_index(b, first, j, nx, ny), np.uint64(1), np.uint64(ny + 2 * G)
         corner, row = cell_index(b, first, 0, nx, ny), np.uint64(ny)
         cell, at = corner + np.uint64(j), corner + np.uint64(place_along_y(j, ny, sides))
@@ -313,8 +314,8 @@ def correct(
 ) -> None:
     """Write the projected velocity to u, v, add phi to the pressure, and store the largest speed and blow-ups.
 
-    ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; without ``keep_pressure`` the pressure
-    does not change. A velocity that is not finite counts as infinite speed.
+    ``phi`` is dt/h times the change of p, less in a very short step (:func:`flowsim.kernels.time.catch_up`), in the
+    order of :func:`place_along_y`; without ``keep_pressure`` the pressure does not change. A velocity that is not finite counts as infinite speed.
     """
     sweep, tiles = sweep_over(fields.pressure.shape)
     records = flattened(fields), clock, box

@@ -43,6 +43,7 @@ from flowsim.kernels.layout import (
     FLAGS,
     FREE,
     FREELY,
+    LAG,
     MASS_LAG,
     REST,
     SPEED,
@@ -266,6 +267,7 @@ class Arrays:
         clock, flags, self._states = host["clock"], host["flags"], host["state"]
         self.time, self.dt, self._until = clock[:, TIME], clock[:, DT], clock[:, UNTIL]
         self._speed, self.viscosity = clock[:, SPEED], clock[:, VISCOSITY]
+        self._lag = clock[:, LAG]
         self._running, self.diverged, self._stopped = flags
         self.body_state = BodyState.of(self._states, host["contact"])
         self.fences = self._states[..., X_LOW : Y_HIGH + 1]

@@ -28,6 +28,7 @@ class Snapshots(Arrays):
             "pressure": self.pressure,
             "time": self.time,
             "dt": self.dt,
+            "lag": self._lag,
             "steps": self.steps,
             "diverged": self.diverged,
             "speed": self._speed,
@@ -71,7 +72,7 @@ class Snapshots(Arrays):
         ValueError
             If the state belongs to another grid, precision or set of bodies.
         """
-        own = self._state_arrays()
+        own, state = self._state_arrays(), self._with_lag(state)
         self._check_states({name: np.asarray(values)[None] for name, values in state.items()})
         for name, array in own.items():
             array[b] = (
@@ -96,6 +97,7 @@ class Snapshots(Arrays):
         MemoryError
             If the device has too little memory.
         """
+        states = self._with_lag(states)
         self._check_states(states)
         own, count = self._state_arrays(), len(states["u"])
         near = {name for name, array in own.items() if not isinstance(array, np.ndarray)}
@@ -131,6 +133,10 @@ class Snapshots(Arrays):
         """Copy the velocity to the predicted one: no sweep predicts that on a side, but it counts for bodies there."""
         fields = self._device_state.fields
         fields.new_u[where], fields.new_v[where] = fields.u[where], fields.v[where]
+
+    def _with_lag(self, states: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return states with the lag, which older ones do not contain: after equal steps it is the step."""
+        return {"lag": states["dt"]} | states if "dt" in states else states
 
     def _check_states(self, states: dict[str, NDArray[Any]]) -> None:
         """Raise an error for stacked states that belong to another grid, precision or set of bodies."""
