@@ -149,28 +149,37 @@ def climb(kind: Kind, value: Callable[[Point], float]) -> Point:
     return best
 
 
-def search(task: str, file: Path) -> None:
+def search(env: str, options: dict[str, Any], kinds: dict[str, Kind], file: Path) -> None:
     """Search the settings of each kind of controller of a task and store every candidate."""
-    env, kinds = KINDS[task]
     found: dict[str, Any] = {}
     best: dict[str, str] = {}
-    with EvaluationPool(env, {}, processes=1, purpose=Purpose.SELECTION) as pool:
+    with EvaluationPool(env, options, processes=1, purpose=Purpose.SELECTION) as pool:
 
         def value(name: str, kind: Kind, point: Point) -> float:
             named = " ".join((name, *map(str, point)))
             if named not in found:
                 played = pool.play(kind.build(*point), EPISODES, EVALUATION_SEED)
                 found[named] = played.summary() | {"returns": played.returns.tolist()}
-                net = found[named]["measures"]["net power"]["mean"]
-                reached = f"return {found[named]['mean_return']:.3f}, net power {net:.4f}"
-                print(f"{named}: {reached}", flush=True)
+                means = [f"{key} {of['mean']:.4f}" for key, of in found[named]["measures"].items()]
+                print(
+                    f"{named}: return {found[named]['mean_return']:.3f}",
+                    *means,
+                    sep=", ",
+                    flush=True,
+                )
             return float(found[named]["mean_return"])
 
         for name, kind in kinds.items():
             point = climb(kind, lambda point, name=name, kind=kind: value(name, kind, point))  # type: ignore[misc]
             best[name] = " ".join((name, *map(str, point)))
             print(f"best: {best[name]}", flush=True)
-    kept = {"task": env, "purpose": Purpose.SELECTION.name, "best": best, "found": found}
+    kept = {
+        "task": env,
+        "options": options,
+        "purpose": Purpose.SELECTION.name,
+        "best": best,
+        "found": found,
+    }
     write_json(file, kept | current_origin())
 
 
@@ -179,7 +188,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("task", choices=KINDS)
     task = parser.parse_args().task
-    search(task, RESULTS / "drag_tasks" / f"{task}_search.json")
+    env, kinds = KINDS[task]
+    search(env, {}, kinds, RESULTS / "drag_tasks" / f"{task}_search.json")
 
 
 if __name__ == "__main__":

@@ -8,39 +8,26 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies import Row, current_origin, write_json
-from cases.baselines import Controller
 from coupling.evaluation.evaluate import baselines_of
 from coupling.evaluation.pool import EvaluationPool
 from coupling.run.aggregate import interquartile_mean, interval
 from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose
 
-__all__ = ["evaluate_baselines", "play_all", "rows_of"]
+__all__ = ["evaluate_baselines", "rows_of"]
 
 
-def play_all(
-    task: str,
-    preset: str,
-    controllers: dict[str, Controller],
-    purpose: Purpose,
-    episodes: int,
-    file: Path,
-) -> None:
-    """Run the episodes of each controller and store the results."""
+def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
+    """Run the test episodes with every shipped baseline and store the results."""
+    options, purpose = {"preset": preset}, Purpose.EVALUATION
     found: dict[str, Any] = {}
-    with EvaluationPool(task, {"preset": preset}, processes=1, purpose=purpose) as pool:
-        for name, controller in controllers.items():
+    with EvaluationPool(task, options, processes=1, purpose=purpose) as pool:
+        for name, controller in baselines_of(task, options, EVALUATION_SEED).items():
             played = pool.play(controller, episodes, EVALUATION_SEED)
             found[name] = played.summary() | {"returns": played.returns.tolist()}
             means = [f"{key} {of['mean']:.4f}" for key, of in found[name]["measures"].items()]
             print(f"{name}: return {found[name]['mean_return']:.3f}", *means, sep=", ", flush=True)
     kept = {"task": task, "preset": preset, "purpose": purpose.name, "found": found}
     write_json(file, kept | current_origin())
-
-
-def evaluate_baselines(task: str, preset: str, episodes: int, file: Path) -> None:
-    """Run the test episodes with every shipped baseline and store the results."""
-    shipped = baselines_of(task, {"preset": preset}, EVALUATION_SEED)
-    play_all(task, preset, shipped, Purpose.EVALUATION, episodes, file)
 
 
 def rows_of(found: dict[str, Any], trained: dict[str, list[Row]]) -> dict[str, dict[str, Any]]:

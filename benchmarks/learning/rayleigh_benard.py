@@ -1,17 +1,18 @@
-"""Convection with heaters: search for PD controllers on validation states, and evaluate the baselines on test states.
+"""Convection with heaters: search for a PD controller on validation states, and evaluate the baselines on test states.
 
-    python benchmarks/learning/rayleigh_benard.py search      # ten minutes on one core
+    python benchmarks/learning/rayleigh_benard.py search
     python benchmarks/learning/rayleigh_benard.py evaluate
     python benchmarks/learning/rayleigh_benard.py page        # the table of the task's page
 
-`cases/baselines.py` ships the controller with the highest return in the search. Raw results are in
-benchmarks/results/rayleigh_benard/.
+The search is that of `baseline_search.py`, and `cases/baselines.py` ships the controller with the highest return.
+Raw results are in benchmarks/results/rayleigh_benard/.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,33 +20,33 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
-from benchmarks.learning.baselines import evaluate_baselines, play_all, rows_of  # noqa: E402
+from benchmarks.learning.baseline_search import Kind, Setting, search  # noqa: E402
+from benchmarks.learning.baselines import evaluate_baselines, rows_of  # noqa: E402
 from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
-from cases.baselines import AveragedPDController, Controller, above_heaters  # noqa: E402
-from rl_agent.rollout.seeds import Purpose  # noqa: E402
+from cases.baselines import AveragedPDController, above_heaters  # noqa: E402
 
 RESULTS = STUDIES / "rayleigh_benard"
 TASK, PRESET = "flowsim/RayleighBenard-v0", "quick"
-EPISODES = {"search": 3, "evaluate": 10}
+EPISODES = 10
 TRAINED = {
     "SAC, one agent (`quick`)": "rayleigh_benard_quick",
     "V-RACER, an agent for each heater (`segments`)": "rayleigh_benard_segments",
 }
 """Name and results file of each group of trained agents."""
-ROWS = {"middle": (3, 4), "all": tuple(range(8))}
-"""Rows of sensors whose vertical velocity is fed back."""
 
 
-def candidates() -> dict[str, Controller]:
-    """Return the candidate controllers, named by rows, gain and damping."""
-    return {
-        f"pd {name} {gain} {damping}": AveragedPDController(above_heaters(1, rows), gain, damping)
-        for name, rows in ROWS.items()
-        for gain in (2.0, 3.0, 5.0, 10.0)
-        for damping in (-5.0, 0.0)
-    }
+def pd(*rows: int) -> Kind:
+    """Return PD controllers of the vertical velocity in some rows of sensors, with gain and damping."""
+    sensors, root = above_heaters(1, rows), math.sqrt(2.0)
+    gain = Setting((2.5, 5.0, 10.0), (0.1, 100.0), root)
+    damping = Setting((-10.0, -5.0, 2.5), (0.1, 100.0), root)
+    return Kind(lambda k, d: AveragedPDController(sensors, k, d), (gain, damping))
+
+
+KINDS = {"middle": pd(3, 4), "all": pd(*range(8))}
+"""Controllers by the rows of sensors whose vertical velocity they feed back."""
 
 
 def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
@@ -75,9 +76,9 @@ def main() -> None:
         trained = {who: read(STUDIES / f"{study}.parquet") for who, study in TRAINED.items()}
         fill_in(page, "learning/rayleigh_benard", "baselines", table(kept, trained))
     elif command == "search":
-        play_all(TASK, PRESET, candidates(), Purpose.SELECTION, EPISODES[command], file)
+        search(TASK, {"preset": PRESET}, KINDS, file)
     else:
-        evaluate_baselines(TASK, PRESET, EPISODES[command], file)
+        evaluate_baselines(TASK, PRESET, EPISODES, file)
 
 
 if __name__ == "__main__":
