@@ -315,8 +315,8 @@ def correct(
     """Write the projected velocity to u, v, add phi to the pressure, and store the largest speed and blow-ups.
 
     ``phi`` is dt/h times the change of p, in the order of :func:`place_along_y`; that change is less in a very short
-    step (:func:`flowsim.kernels.time.catch_up`) and zero without ``keep_pressure``. A velocity that is not finite counts
-    as infinite speed.
+    step (:func:`flowsim.kernels.time.catch_up`) and zero without ``keep_pressure``. A velocity that is not finite
+    counts as infinite speed.
     """
     sweep, tiles = sweep_over(fields.pressure.shape)
     records = flattened(fields), clock, box
