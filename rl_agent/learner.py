@@ -148,7 +148,10 @@ class Learner(LearnerState):
         self._close(members, np.zeros(len(members), np.bool_))
 
     def learnable(self, observations: npt.ArrayLike) -> Flags:
-        """Return which observations (shaped as in ``begin``) are within the limits of ``normalization/states.py``."""
+        """Return which observations (shaped as in ``begin``) can be learned from.
+
+        They are within the limits of ``normalization/states.py``, and images consist of whole numbers from 0 to 255.
+        """
         return self.collector.are_learnable(observations)
 
     def updates_due(self) -> int:

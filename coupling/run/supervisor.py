@@ -8,7 +8,7 @@ from typing import Any
 from coupling.errors import RunError, printable
 from coupling.launch.failure_window import Alike, FailureWindow, kind_of
 from coupling.launch.launcher import Launcher
-from coupling.service.server import Server
+from coupling.service.server import UNLEARNABLE, Server
 from coupling.settings.config import WorkerSettings
 
 __all__ = ["Supervisor"]
@@ -16,6 +16,7 @@ __all__ = ["Supervisor"]
 # minimum of seconds for a new process, however short the steps of its environments are
 _CONNECT_WITHIN = 60.0
 _SHOWN = 20  # deaths and warnings in the status
+_REFUSED_STEPS = 10  # of each agent on average, without one that can be learned from
 
 
 class Supervisor:
@@ -88,6 +89,7 @@ class Supervisor:
             self.deaths.append({"time": time.time(), "slot": death.slot, "reason": str(death)})
             self._say(str(death))
         self._wait_for_workers()
+        self._stop_if_unlearnable()
         for worker in self._server.liveness.summaries():
             self._note_failures(worker["slot"], worker["failures"], printable(worker["failure"]))
         self._server.close_forgotten()
@@ -115,6 +117,21 @@ class Supervisor:
             raise RunError(
                 f"no worker was connected for workers.wait = {workers.wait:g} s"
                 + (f": the run was {waits_for}" if waits_for else "")
+            )
+
+    def _stop_if_unlearnable(self) -> None:
+        """Stop a run whose task sends nothing but steps that cannot be learned from.
+
+        Raises
+        ------
+        RunError
+            If this was so for the first ten steps of each agent.
+        """
+        exchange = self._server.exchange
+        refused, agents = exchange.counts.unlearnable, exchange.agent_steps
+        if refused >= _REFUSED_STEPS * len(agents) and not agents.any():
+            raise RunError(
+                f"none of the first {refused} environment steps can be learned from: {UNLEARNABLE}"
             )
 
     def _note_failures(self, slot: int, failures: int, latest: str) -> None:

@@ -47,16 +47,17 @@ from coupling.wire.protocol import (
 from coupling.wire.security import Guard, Keys
 from rl_agent.normalization.states import FARTHEST, LARGEST_NUMBER
 
-__all__ = ["Counts", "Learning", "Server", "Session", "Terms"]
+__all__ = ["UNLEARNABLE", "Counts", "Learning", "Server", "Session", "Terms"]
 
 _MESSAGES_A_TURN = 4096  # so that a peer that floods the socket cannot stop the learning
 _REMEMBERED_OFFENDERS = 65536
 _MOMENT = 20  # milliseconds
 _LATE_COPIES = 3  # of messages of a session, which a network may produce
-_UNLEARNABLE = (
-    f"sent a step that cannot be learned from: a number is beyond {LARGEST_NUMBER:g}, or an observation beyond "
-    f"{FARTHEST:g} standard deviations; its episode ends at the step before"
+UNLEARNABLE = (
+    f"a number is beyond {LARGEST_NUMBER:g}, an observation beyond {FARTHEST:g} standard deviations, or an image "
+    "(agent.network = conv) is not of whole numbers from 0 to 255"
 )
+"""Why a step cannot be learned from."""
 # length of its queues, so that a peer that floods them or reads nothing does not fill the memory
 _MESSAGES_OF_A_PEER = 32
 
@@ -177,7 +178,10 @@ class Server:
         self.exchange.settle()
         for number in self.exchange.complaints:
             if number in self.liveness:
-                self._warn(self.liveness[number], _UNLEARNABLE)
+                self._warn(
+                    self.liveness[number],
+                    f"sent a step that cannot be learned from: {UNLEARNABLE}; its episode ends at the step before",
+                )
         self.exchange.complaints.clear()
 
     def _handle(self, route: bytes, frames: list[bytes]) -> None:
@@ -483,9 +487,10 @@ class Server:
         int
             Number of recovered environment steps.
         """
-        returned = self.exchange.replay(records)
-        self.liveness.restart(kept=True)
-        return returned
+        try:
+            return self.exchange.replay(records)
+        finally:  # also if the log is damaged: the status of the failed run lists the sessions
+            self.liveness.restart(kept=True)
 
     def retire(self, outboxes: Iterable[bytes]) -> None:
         """Close all sessions after accepting their last messages, so that their agents can go to other workers."""

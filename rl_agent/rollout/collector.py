@@ -152,10 +152,10 @@ class Collector:
         return withdrawn // self._agents_per_env, members
 
     def are_learnable(self, observations: npt.ArrayLike) -> Flags:
-        """Return which observations, (n, S) or (n, N, S), are within the limits of ``normalization/states.py``."""
+        """Return which observations, (n, S) or (n, N, S), can be learned from; see ``Learner.learnable``."""
         array = np.asarray(observations, np.float32)
         near = self._scale.are_near(self._read(self._rows(array)))
-        fine = of_each(np.abs(array) <= LARGEST_NUMBER)
+        fine = of_each(np.abs(array) <= LARGEST_NUMBER) & self._inputs.are_readable(array)
         return np.asarray(fine & near.reshape(len(array), self._agents_per_env).all(axis=1))
 
     def _rows(self, observations: F32) -> F32:

@@ -82,12 +82,18 @@ class Inputs:
             raise ValueError(f"observations have shape {array.shape}, expected {shape}")
         refuse(agents[~of_each(np.isfinite(array))], "sent an observation that is not finite")
         if self._pictures:
-            is_pixel = (array >= 0.0) & (array <= 255.0) & (array == np.floor(array))
             refuse(
-                agents[~of_each(is_pixel)],
+                agents[~self.are_readable(array)],
                 "sent an image whose values are not all whole numbers from 0 to 255, as network = conv needs",
             )
         return array
+
+    def are_readable(self, observations: F32) -> Flags:
+        """Return which observations can be stored, shape (n,): of images only those of whole numbers from 0 to 255."""
+        if not self._pictures:
+            return np.ones(len(observations), np.bool_)
+        is_in_range = (observations >= 0.0) & (observations <= 255.0)
+        return of_each(is_in_range & (observations == np.floor(observations)))
 
     def rewards(self, agents: I64, rewards: npt.ArrayLike) -> F32:
         """Check and return finite rewards, shape (n,) or (n, N); raises as :meth:`observations`."""

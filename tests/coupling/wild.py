@@ -133,6 +133,29 @@ class Endless(Unlucky):
         return np.zeros(2), 1.0, False, False, {}
 
 
+class Images(gym.Env):
+    """Episodes of ten images, each of whole numbers except for a part of them."""
+
+    observation_space = spaces.Box(0.0, 255.0, (8, 8, 1), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def __init__(self, part=1.0):
+        self.part = part
+
+    def seen(self):
+        image = self.np_random.integers(0, 255, self.observation_space.shape).astype(np.float32)
+        return image + np.float32(0.5 * (self.np_random.random() < self.part))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.seen(), 1.0, False, self.steps == 10, {}
+
+
 NESTED_SEEN = spaces.Dict(
     {
         "picture": spaces.Box(0, 255, (2, 3), np.uint8),
@@ -231,6 +254,7 @@ gym.register("Wild-v0", Wild)
 gym.register("WildLimited-v0", Wild, max_episode_steps=20)
 gym.register("Unlucky-v0", Unlucky)
 gym.register("Endless-v0", Endless)
+gym.register("Images-v0", Images, max_episode_steps=10)
 gym.register("Nested-v0", Nested)
 gym.register("NestedBatch-v0", vector_entry_point=NestedBatch)
 gym.register("Spaces-v0", Spaces)

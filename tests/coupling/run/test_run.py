@@ -221,6 +221,29 @@ def test_repeatedly_failing_environment_stops_the_run(shell, options, sentence):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", [0.1, 1.0])
+def test_images_that_are_not_of_whole_numbers_are_left_out_or_stop_the_run(shell, part):
+    agent = {"network": "conv", "image_shape": [1, 8, 8], "convolutions": [[2, 3, 2]]}
+    done = shell.run(
+        "train",
+        shell.preset(
+            env="wild:Images-v0",
+            env_options={"part": part},
+            agent=agent,
+            run={"steps": 300, "evaluate_episodes": 0},
+            workers={"processes": 1},
+        ),
+    )
+    assert "Traceback" not in done.stderr
+    assert "not of whole numbers from 0 to 255" in done.stderr
+    assert (done.returncode, shell.status()["state"]) == (
+        (0, "finished") if part < 1.0 else (1, "failed")
+    )
+    stopped = re.search(r"none of the first \d+ environment steps can be learned from", done.stderr)
+    assert bool(stopped) == (part == 1.0)
+
+
+@pytest.mark.slow
 def test_hanging_environment_is_replaced_after_step_timeout(shell):
     preset = shell.preset(
         env_options={"hang_at": 200},

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coupling.service.experience import ExperienceLog, Taken
+from coupling.errors import RunError
+from coupling.service.experience import ExperienceLog, Opened, Taken
 from coupling.wire import protocol
 from coupling.wire.protocol import Header, Kind, Step
 
@@ -333,3 +334,16 @@ def test_no_action_is_given_beyond_the_limit(serve):
         assert not server.exchange.finished
         server.turn(0)
     assert server.exchange.finished
+
+
+def test_sessions_replayed_before_a_damage_are_known(served):
+    _, server, _ = served
+
+    def damaged():
+        yield Opened(7, 8, 1, 2, 2)
+        raise RunError("the log is damaged")
+
+    with pytest.raises(RunError, match="the log is damaged"):
+        server.replay(damaged())
+    assert not server.liveness.connected(1)
+    assert server.liveness.summaries() == []

@@ -251,7 +251,9 @@ def test_values_that_are_no_pixels_are_refused(value):
     seen = np.full((2, *space.shape), 255.0)
     learner.begin([0, 1], seen)
     learner.act([0, 1])
+    assert learner.learnable(seen).all()
     seen[1, -1] = value
+    assert learner.learnable(seen).tolist() == [True, False]
     with pytest.raises(ValueError, match="agent 1 sent an image whose values are not all whole"):
         learner.observe([0, 1], np.zeros(2), [False] * 2, [False] * 2, seen)
 
