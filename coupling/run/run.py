@@ -26,6 +26,7 @@ from coupling.run.log import log_evaluation
 from coupling.run.policies import describe_unusable, refuse_policy_alone
 from coupling.run.screen import Screen, reporting_if_slow
 from coupling.run.selection import choose_policy
+from coupling.run.serving import refuse_too_large
 from coupling.run.training import Training
 from coupling.run.trust import note_training
 from coupling.run.warmup import run_warmup
@@ -233,6 +234,7 @@ def _prepare(config: RunConfig, screen: Screen, prewarmed: PrewarmedWorkers | No
             warmed_up = True
         task = _first_look(config, screen, prewarmed)
     task = task or describe_task(config.env, config.options_in_training)
+    refuse_too_large(config, task)
     if not (warmed_up and isinstance(task.action_space, Box)):
         # Learner reports what does not fit
         with reporting_if_slow(compiles, screen.say), contextlib.suppress(ValueError):
