@@ -206,6 +206,15 @@ def checked_flag(given: Any, name: str) -> bool:
     raise FailureError(f"{name} of its step() is {what}, but must be True or False")
 
 
+def _has_diverged(info: Any) -> bool:
+    """Return whether ``diverged`` in an info is true, or an array with something true; False if that cannot be said."""
+    if not isinstance(info, dict) or "diverged" not in info:
+        return False
+    with contextlib.suppress(*RAISED):  # an object of the user's may raise anything
+        return bool(np.any(info["diverged"]))
+    return False
+
+
 def _flags(given: Any, name: str, count: int) -> npt.NDArray[np.bool_]:
     """Return the flags of a batch as a new bool array."""
     array = np.asarray(given)
@@ -308,8 +317,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
             is_cut = checked_flag(truncated, "truncated")
         except FailureError as error:
             raise FailureError(f"{error}{place_of(self, 'step')}") from error.__cause__
-        has_diverged = isinstance(info, dict) and bool(info.get("diverged", False))
-        told: dict[str, Any] = {"diverged": True} if has_diverged else {}
+        told: dict[str, Any] = {"diverged": True} if _has_diverged(info) else {}
         if len(self._shape) > 1:  # an axis of agents
             told |= {name: info[name] for name in (AGENT_REWARDS, AGENT_ENDED)}
         return _Outcome(seen, paid, has_ended, is_cut, told)

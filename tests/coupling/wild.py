@@ -133,6 +133,16 @@ class Endless(Unlucky):
         return np.zeros(2), 1.0, False, False, {}
 
 
+class Telling(Unlucky):
+    """Says ``diverged`` in the info of every step."""
+
+    def __init__(self, diverged):
+        self.diverged = diverged
+
+    def step(self, action):
+        return np.zeros(2), 1.0, False, False, {"diverged": self.diverged}
+
+
 class Images(gym.Env):
     """Episodes of ten images, each of whole numbers except for a part of them."""
 
@@ -254,6 +264,7 @@ gym.register("Wild-v0", Wild)
 gym.register("WildLimited-v0", Wild, max_episode_steps=20)
 gym.register("Unlucky-v0", Unlucky)
 gym.register("Endless-v0", Endless)
+gym.register("Telling-v0", Telling)
 gym.register("Images-v0", Images, max_episode_steps=10)
 gym.register("Nested-v0", Nested)
 gym.register("NestedBatch-v0", vector_entry_point=NestedBatch)

@@ -446,3 +446,26 @@ def test_unlearnable_multi_agent_reward_is_reported_with_its_location():
     line = Rich.step.__code__.co_firstlineno
     with pytest.raises(FailureError, match=rf"1e\+39 \(test_guard.py, line {line}, in step\)$"):
         env.step(np.zeros((2, 1), np.float32))
+
+
+class Moody:
+    def __bool__(self):
+        raise RuntimeError("ask later")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (True, True),
+        (np.array([False, True]), True),
+        (np.array([False, False]), False),
+        (None, False),
+        (Moody(), False),
+    ],
+)
+def test_any_divergence_that_an_info_speaks_of_is_read_without_an_error(said, expected):
+    environment = make_single("wild:Telling-v0", {"diverged": said})
+    environment.reset(seed=0)
+    seen, reward, *_, info = environment.step(np.zeros(1, np.float32))
+    assert (seen.tolist(), reward) == ([0.0, 0.0], 1.0)
+    assert info == ({"diverged": True} if expected else {})
