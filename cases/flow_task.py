@@ -19,9 +19,8 @@ from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
 from flowsim import Contact, Jet, Sides, Simulation, Temperature
 from flowsim.bodies import Body
-from flowsim.bodies.swimmers import Swimmer
 from flowsim.inflow import Profile
-from flowsim.render.fields import Outline, Scene, outline
+from flowsim.render.fields import Scene, outlines
 from flowsim.render.units import DIAMETERS, Units
 
 Generators = Mapping[int, np.random.Generator]
@@ -213,7 +212,7 @@ class FlowTask(ABC, Generic[OptionsT]):
         return Scene(
             values=simulation.vorticity(index),
             size=(grid.nx * grid.h, grid.ny * grid.h),
-            outlines=self._outlines(index),
+            outlines=outlines(simulation, index, self.agent_bodies),
             sensors=np.concatenate([part.places(index) for part in self._sensors]),
             force=next((arrow for arrow in arrows if arrow is not None), None),
             alive_box=self.alive_box,
@@ -362,31 +361,3 @@ class FlowTask(ABC, Generic[OptionsT]):
             return 0.5 * np.array(simulation.grid.size)
         body = self.agent_bodies[0] if self.agent_bodies else 0
         return simulation.body_state.position[index, body]
-
-    def _outlines(self, index: int) -> list[Outline]:
-        """Return the outlines of the bodies, with their periodic images where they cross a periodic side."""
-        simulation, shapes = self.simulation, []
-        state, grid = simulation.body_state, simulation.grid
-        size = np.array([grid.nx * grid.h, grid.ny * grid.h])
-        periodic = np.array(simulation.sides.periodic)
-        for k, body in enumerate(simulation.bodies):
-            points = (
-                simulation.surface(index, k)
-                if isinstance(body, Swimmer)
-                else outline(body, state.position[index, k], float(state.angle[index, k]))
-            )
-            agent = k in self.agent_bodies
-            if not periodic.any():
-                shapes.append(Outline(points, agent=agent))
-                continue
-            points = points - np.where(
-                periodic, size * np.floor(np.nanmean(points, axis=0) / size), 0.0
-            )
-            for image in np.ndindex(3, 3):
-                moved = points + (np.array(image) - 1) * size
-                inside = (np.nanmax(moved, axis=0) > 0).all() and (
-                    np.nanmin(moved, axis=0) < size
-                ).all()
-                if inside and not ((np.array(image) != 1) & ~periodic).any():
-                    shapes.append(Outline(moved, agent=agent))
-        return shapes

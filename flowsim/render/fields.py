@@ -27,8 +27,10 @@ from flowsim.render.scene import (
     Colour,
     Outline,
     Scene,
+    boundary,
     field_picture,
     outline,
+    outlines,
 )
 from flowsim.render.units import Units
 
@@ -42,6 +44,7 @@ __all__ = [
     "Picture",
     "Scene",
     "Window",
+    "boundary",
     "component_colour",
     "component_names",
     "draw_legends",
@@ -53,6 +56,7 @@ __all__ = [
     "frame_picture",
     "make_even",
     "outline",
+    "outlines",
     "palette",
     "text_size",
 ]

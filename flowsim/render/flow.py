@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flowsim.backend.host.given import is_positive
-from flowsim.render.fields import Caption, Outline, Picture, Scene, draw_panel, outline
+from flowsim.render.fields import Caption, Picture, Scene, draw_panel, outlines
 from flowsim.render.films import FPS, is_series, write_films, write_png
 from flowsim.render.quantities import Quantity, choose
 
@@ -52,19 +52,14 @@ def draw_flow(
     """
     state, size = flow.body_state, np.array(flow.grid.size)
     periodic = np.array(flow.sides.periodic)
-    outlines = []
-    for k, body in enumerate(flow.bodies):
-        place = np.where(periodic, state.position[b, k] % size, state.position[b, k])
-        points = outline(body, place, float(state.angle[b, k]))
-        # a body that crosses a periodic side is drawn at both sides
-        for copy in itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)):
-            outlines.append(Outline(points + copy * size, agent=body.motion == "free"))
+    free = [k for k, body in enumerate(flow.bodies) if body.motion == "free"]
+    bodies = outlines(flow, b, agents=free)
     view = None
     if follow is not None:
         x, y = np.where(periodic, state.position[b, follow] % size, state.position[b, follow])
         view = (x - size[0] / 4, x + size[0] / 4, y - size[1] / 4, y + size[1] / 4)
     scene, *others = [
-        Scene(quantity.of(flow, b), flow.grid.size, outlines, quantity=quantity, view=view)
+        Scene(quantity.of(flow, b), flow.grid.size, bodies, quantity=quantity, view=view)
         for quantity in shown
     ]
     title = f"{title}   {parameters(flow, b)}".strip()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image, ImageChops, ImageDraw
 
 from flowsim.bodies import Body
+from flowsim.bodies.swimmers import Swimmer
 from flowsim.render.quantities import HALF, VORTICITY, Quantity
 from flowsim.render.units import DIAMETERS, Units
+
+if TYPE_CHECKING:
+    from flowsim.backend.state import State
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
@@ -97,6 +102,29 @@ def outline(body: Body, position: NDArray[np.float64], angle: float) -> NDArray[
     x, y = np.concatenate([part for curve in body.surface for part in (gap, curve)] or [gap])[1:].T
     c, s = math.cos(angle), math.sin(angle)
     return np.stack([position[0] + c * x - s * y, position[1] + s * x + c * y], axis=-1)
+
+
+def boundary(flow: State, b: int, k: int) -> NDArray[np.float64]:
+    """Return the current boundary of body k of flow b, bent if it is a swimmer, as :func:`outline` does."""
+    body, state = flow.bodies[k], flow.body_state
+    if isinstance(body, Swimmer):
+        return flow.surface(b, k)
+    return outline(body, state.position[b, k], float(state.angle[b, k]))
+
+
+def outlines(flow: State, b: int, agents: Container[int]) -> list[Outline]:
+    """Return the bodies of flow b, with their images where they cross a periodic side; ``agents`` are bodies."""
+    size, periodic = np.array(flow.grid.size), np.array(flow.sides.periodic)
+    images = list(itertools.product(*((-1, 0, 1) if wraps else (0,) for wraps in periodic)))
+    shapes = []
+    for k, place in enumerate(flow.body_state.position[b]):
+        points = boundary(flow, b, k) - np.where(periodic, size * np.floor(place / size), 0.0)
+        for image in images:
+            moved = points + image * size
+            low, high = np.fmin.reduce(moved), np.fmax.reduce(moved)
+            if ((high > 0.0) & (low < size))[periodic].all():
+                shapes.append(Outline(moved, agent=k in agents))
+    return shapes
 
 
 def field_picture(scene: Scene, width: int) -> Image.Image:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.bodies.resolution import blockage
-from flowsim.render.fields import outline
+from flowsim.render.fields import boundary
 from flowsim.simulation import Simulation
 
 Reference = float | tuple[float, float] | None
@@ -226,12 +226,8 @@ class Picture:
         field = field.reshape(field.shape[0] // every, every, field.shape[1] // every, every).mean(
             axis=(1, 3)
         )
-        state = sim.body_state
         corner = np.array([i * h, j * h])
-        outlines = [
-            outline(body, state.position[0, k], float(state.angle[0, k])) - corner
-            for k, body in enumerate(sim.bodies)
-        ]
+        outlines = [boundary(sim, 0, k) - corner for k in range(len(sim.bodies))]
         levels = np.round(127 * np.clip(field / limit, -1, 1)).astype(np.int8)
         return cls(name, levels, limit, size, outlines)
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Grid, Recorder, Sides, Simulation, Temperature
+from flowsim.bodies.swimmers import carangiform
+from flowsim.render.fields import AGENT, outlines
 from flowsim.render.flow import film, parameters, picture
 
 
@@ -43,6 +45,42 @@ def test_picture_stacks_fields_and_shows_bodies(tmp_path):
     assert one.shape[1:] == two.shape[1:] == (320, 3)
     assert two.shape[0] > 1.7 * one.shape[0]
     assert (one < 100).all(axis=-1).any()
+
+
+def bent_fish(x: float) -> Simulation:
+    sim = Simulation(
+        Grid(48, 32, 1 / 16),
+        Sides.all("periodic"),
+        [carangiform(center=(x, 1.0))],
+        viscosity=1e-2,
+        stream=(0.0, 0.0),
+    )
+    sim.steer(0, 0, turn=0.8, period=1.0, over=0.3)
+    sim.advance(0.8)
+    return sim
+
+
+def test_swimmer_is_drawn_bent(tmp_path):
+    """The middle of its pixels in each column is the current midline."""
+    sim = bent_fish(1.5)
+    drawn = imageio.imread(picture(sim, tmp_path / "fish.png", fields="divergence", width=960))
+    fish = np.abs(drawn.astype(int) - AGENT).max(axis=-1) < 20
+    scale = 960 / sim.grid.size[0]
+    x, y = sim.midline(0, 0)[12:36, :2].T  # neither the round head nor the thin tail
+    columns = (x * scale).astype(int)
+    rows = np.array([np.flatnonzero(fish[:, column]).mean() for column in columns])
+    assert np.ptp(y) > 0.1
+    np.testing.assert_allclose((rows - rows.mean()) / scale, y.mean() - y, atol=0.01)
+
+
+def test_swimmer_that_crosses_a_periodic_side_is_drawn_at_both():
+    sim = bent_fish(0.2)
+    shown = outlines(sim, 0, agents=[0])
+    points = np.concatenate([shape.points for shape in shown])
+    inside = points[((points >= 0.0) & (points < sim.grid.size)).all(axis=1)]
+    surface = np.mod(sim.surface(0, 0), sim.grid.size)
+    assert len(shown) == 2
+    np.testing.assert_allclose(np.sort(inside, axis=0), np.sort(surface, axis=0), atol=1e-12)
 
 
 def test_film_of_a_diverging_flow_ends_with_a_note(tmp_path):
