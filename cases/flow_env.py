@@ -17,9 +17,9 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from cases.bank import seed_of
 from cases.episodes import Episodes, Info
 from cases.flow_task import FlowTask
+from cases.initial_flows import seed_of
 from cases.loads import BoolArray, FloatArray
 from cases.options import parse_options
 from flowsim.render.fields import Window

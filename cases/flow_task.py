@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from cases.actuators import Actuator
-from cases.bank import Development, load_or_build, with_bodies
+from cases.initial_flows import Development, load_or_build, with_bodies
 from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent

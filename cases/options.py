@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from cases.sentences import refuse_unknown, sentence_of
+from cases.error_messages import refuse_unknown, sentence_of
 from cases.yaml_files import read_mapping
 from flowsim import Grid
 

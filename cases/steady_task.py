@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from cases.actuators import Actuator, Blow
-from cases.deviation import DeviationEnergy
+from cases.deviation_energy import DeviationEnergy
 from cases.flow_task import FlowTask
 from cases.loads import FloatArray
 from cases.options import FlowOptions

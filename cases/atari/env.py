@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cases.sentences import did_you_mean, nearest, refuse_unknown, sentence_of
+from cases.error_messages import did_you_mean, nearest, refuse_unknown, sentence_of
 
 __all__ = ["AtariOptions", "MinAtar", "MinAtarOptions", "make_atari"]
 

@@ -15,9 +15,9 @@ Sources of the parameters
 Our choices
 -----------
 1.  The channel begins 3 h ahead of the edge and ends 25 h behind it (HydroGym: 5 and 50 h).
-2.  The noise is an impulse (`cases.impulse`) at the beginning of each action, whose speed is normally distributed with
-    the standard deviation `noise_speed`. All impulses of an episode are sampled when it starts; training, validation
-    and test use different seeds.
+2.  The noise is an impulse (`cases.disturbances`) at the beginning of each action, whose speed is normally distributed
+    with the standard deviation `noise_speed`. All impulses of an episode are sampled when it starts; training,
+    validation and test use different seeds.
 3.  `sensors`: "upstream" is the velocity at six points between the noise and the slot; "both" adds the wall slope du/dy
     at seven points of the lower wall, from which the future energy can be predicted; "shear" is that slope near the end
     of the lower bubble only, where HydroGym measures it. Observed are the deviations from the steady flow of the last
@@ -38,10 +38,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from cases.bank import Development
+from cases.disturbances import vertical_jet
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
-from cases.impulse import vertical_jet
+from cases.initial_flows import Development
 from cases.loads import FloatArray
 from cases.steady_task import Point, Points, SteadyOptions, SteadyTask
 from flowsim import Jet, Sides, polygon

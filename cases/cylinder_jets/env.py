@@ -35,10 +35,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from cases import channel
-from cases.bank import Development
+from cases import schaefer_turek
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
+from cases.initial_flows import Development
 from cases.jet_task import JetOptions, JetTask
 from cases.sensors import PastActions, Probes, Sensor
 from flowsim import Disk, Jet
@@ -93,7 +93,7 @@ class CylinderJetsOptions(JetOptions):
 
     def box(self) -> tuple[float, float]:
         """Return width and height of the box in D."""
-        return channel.BOX
+        return schaefer_turek.BOX
 
 
 class CylinderJets(JetTask[CylinderJetsOptions]):
@@ -107,17 +107,19 @@ class CylinderJets(JetTask[CylinderJetsOptions]):
         """Return the cylinder in the channel."""
         jets = [Jet(angle=angle, width=SLOT) for angle in (0.5 * np.pi, -0.5 * np.pi)]
         return Flow(
-            bodies=[Disk(diameter=1.0, center=channel.CENTER)], sides=channel.SIDES, jets=jets
+            bodies=[Disk(diameter=1.0, center=schaefer_turek.CENTER)],
+            sides=schaefer_turek.SIDES,
+            jets=jets,
         )
 
     @property
     def development(self) -> Development:
         """Development of the shedding wake, from whose stored states episodes start."""
-        return channel.DEVELOPMENT
+        return schaefer_turek.DEVELOPMENT
 
     def sensors(self) -> Sequence[Sensor]:
         """Return the pressure at the probes, and the last action."""
-        probes = np.array(PROBES[self.options.probes]) + channel.CENTER
+        probes = np.array(PROBES[self.options.probes]) + schaefer_turek.CENTER
         return [Probes(probes, "pressure"), PastActions()]
 
 

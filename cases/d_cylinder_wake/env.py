@@ -51,10 +51,10 @@ import numpy as np
 from pydantic import Field
 
 from cases.actuators import Actuator
-from cases.bank import Development
 from cases.ellipse_agent import EllipseOptions, effort, ellipse, own_state, push
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow, FlowTask
+from cases.initial_flows import Development
 from cases.loads import FloatArray
 from cases.options import SideOptions
 from cases.sensors import Computed, Sensor

@@ -40,10 +40,10 @@ import numpy as np
 from pydantic import Field
 
 from cases.actuators import Actuator, Spin
-from cases.bank import Development
 from cases.drag_task import DragOptions, SpinTask
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
+from cases.initial_flows import Development
 from cases.sensors import MeanLoads, PastActions, Probes, Sensor
 from flowsim import Disk, Sides
 

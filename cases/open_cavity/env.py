@@ -36,9 +36,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from cases.bank import Development, load_or_build
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
+from cases.initial_flows import Development, load_or_build
 from cases.loads import FloatArray
 from cases.steady_task import Point, Points, SteadyOptions, SteadyTask
 from flowsim import Jet, Sides, polygon

@@ -38,10 +38,10 @@ import numpy as np
 from pydantic import Field
 
 from cases.actuators import Actuator, PitchAcceleration
-from cases.bank import Development
+from cases.disturbances import vertical_jet
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow, FlowTask
-from cases.impulse import vertical_jet
+from cases.initial_flows import Development
 from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import Computed, History, PastActions, Sensor

@@ -39,10 +39,10 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from cases.actuators import Actuator, Heaters
-from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_parallel import FlowParallelEnv
 from cases.flow_task import Flow, FlowTask
+from cases.initial_flows import Development
 from cases.loads import FloatArray
 from cases.options import SolverOptions
 from cases.sensors import VELOCITY_LIMIT, Computed, Sensor

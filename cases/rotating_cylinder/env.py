@@ -32,12 +32,12 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from cases import channel
+from cases import schaefer_turek
 from cases.actuators import Actuator, Spin
-from cases.bank import Development
 from cases.drag_task import DragOptions, SpinTask
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
+from cases.initial_flows import Development
 from cases.sensors import PastActions, Probes, Sensor
 from flowsim import Disk, Sides
 
@@ -65,12 +65,12 @@ class RotatingCylinderOptions(DragOptions):
 
     def box(self) -> tuple[float, float]:
         """Return width and height of the box in D."""
-        return BOX if self.flow == "unbounded" else channel.BOX
+        return BOX if self.flow == "unbounded" else schaefer_turek.BOX
 
     @property
     def center(self) -> tuple[float, float]:
         """Position of the cylinder in the box."""
-        return CENTER if self.flow == "unbounded" else channel.CENTER
+        return CENTER if self.flow == "unbounded" else schaefer_turek.CENTER
 
 
 class RotatingCylinder(SpinTask[RotatingCylinderOptions]):
@@ -81,13 +81,13 @@ class RotatingCylinder(SpinTask[RotatingCylinderOptions]):
 
     def flow(self) -> Flow:
         """Return a cylinder in an unbounded stream or in the channel."""
-        sides = Sides() if self.options.flow == "unbounded" else channel.SIDES
+        sides = Sides() if self.options.flow == "unbounded" else schaefer_turek.SIDES
         return Flow(bodies=[Disk(diameter=1.0, center=self.options.center)], sides=sides)
 
     @property
     def development(self) -> Development:
         """Development of the shedding wake, from whose stored states episodes start."""
-        return DEVELOPMENT if self.options.flow == "unbounded" else channel.DEVELOPMENT
+        return DEVELOPMENT if self.options.flow == "unbounded" else schaefer_turek.DEVELOPMENT
 
     def actuators(self) -> Sequence[Actuator]:
         """Return the rotation; at a command of 1 the wall moves at `wall_speed`, and the ramp lasts one action."""

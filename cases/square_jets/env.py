@@ -34,9 +34,9 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow
+from cases.initial_flows import Development
 from cases.jet_task import JetOptions, JetTask
 from cases.sensors import History, PastActions, Probes, Sensor
 from flowsim import Jet, polygon

@@ -73,7 +73,7 @@ def changes(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _settings(incomplete: str, options: Iterable[str] = ()) -> list[str]:
-    from cases.sentences import all_keys
+    from cases.error_messages import all_keys
     from cases.yaml_files import declared_at
 
     try:

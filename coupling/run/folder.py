@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from cases.sentences import did_you_mean, nearest
+from cases.error_messages import did_you_mean, nearest
 from coupling.errors import ConfigError, RunError
 from coupling.files import (
     Table,

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from cases.sentences import did_you_mean, nearest
+from cases.error_messages import did_you_mean, nearest
 from coupling.errors import ConfigError
 from coupling.modules import import_module
 from rl_agent.config import algorithms

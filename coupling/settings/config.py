@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 
-from cases.sentences import sentence_of
+from cases.error_messages import sentence_of
 from cases.yaml_files import dump_yaml
 from coupling.errors import ConfigError
 from coupling.files import expand_path

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cases.sentences import did_you_mean
+from cases.error_messages import did_you_mean
 from cases.yaml_files import declared_at, is_text, parse_yaml, read_mapping
 from coupling.errors import ConfigError
 from coupling.files import expand_path

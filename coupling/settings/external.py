@@ -11,7 +11,7 @@ import pydantic
 from gymnasium.spaces import Box
 from pydantic import BaseModel, ConfigDict, Field
 
-from cases.sentences import sentence_of
+from cases.error_messages import sentence_of
 from coupling.errors import ConfigError
 from coupling.settings import EXTERNAL
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cases.sentences import all_keys, nearest
+from cases.error_messages import all_keys, nearest
 
 __all__ = [
     "meant_by_option",

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from cases.error_messages import sentence_of
 from cases.options import Side, SideOptions
-from cases.sentences import sentence_of
 from coupling.errors import ConfigError
 from coupling.settings.content import apply_overrides, find_preset, read_yaml
 from coupling.simulation.measures import RecordSettings, StatisticsSettings

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from cases.sentences import did_you_mean, nearest
+from cases.error_messages import did_you_mean, nearest
 from coupling.errors import RAISED, ConfigError, describe_failure
 from coupling.settings import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module

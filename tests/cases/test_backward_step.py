@@ -8,7 +8,7 @@ import pytest
 from env_checks import check_api, check_batch, check_saved
 
 from cases.backward_step import env as step
-from cases.impulse import vertical_jet
+from cases.disturbances import vertical_jet
 from cases.options import preset_names
 from flowsim.grid import GHOSTS
 from rl_agent.rollout.seeds import Purpose, episode_seed

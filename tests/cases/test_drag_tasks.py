@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from env_checks import check_api, check_batch
 
-from cases import channel
-from cases.bank import SEEDS, Development, seed_of
+from cases import schaefer_turek
 from cases.baselines import NAMED, FeedbackController, HarmonicController, baselines
 from cases.cylinder_jets import env as jets
 from cases.fluidic_pinball import env as pinball
+from cases.initial_flows import SEEDS, Development, seed_of
 from cases.options import preset_names
 from cases.rotating_cylinder import env as cylinder
 from cases.square_jets import env as square
@@ -31,7 +31,7 @@ SMALLEST = {JETS[0]: {"cells_per_diameter": 20}, JETS[1]: {"cells_per_diameter":
 def _short_development():
     """Two states each for training, validation and test."""
     with pytest.MonkeyPatch.context() as patch:
-        for task in (pinball, cylinder, channel, square):
+        for task in (pinball, cylinder, schaefer_turek, square):
             short = replace(task.DEVELOPMENT, time=2.0, snapshots=6, spacing=0.3)
             patch.setattr(task, "DEVELOPMENT", short)
         yield

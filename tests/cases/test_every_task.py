@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
 import cases  # noqa: F401  (registers the ids)
-from cases import channel
+from cases import schaefer_turek
 from cases.backward_step import env as step
 from cases.fluidic_pinball import env as pinball
 from cases.open_cavity import env as cavity
@@ -40,7 +40,7 @@ COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.d
 @pytest.fixture(scope="module", autouse=True)
 def _short_developments():
     with pytest.MonkeyPatch.context() as patch:
-        for task in (step, channel, pinball, cavity, foil, convection, cylinder, square):
+        for task in (step, schaefer_turek, pinball, cavity, foil, convection, cylinder, square):
             short = replace(task.DEVELOPMENT, time=2.0, spacing=0.2)
             patch.setattr(task, "DEVELOPMENT", short)
         patch.setattr(cavity, "STEADY", replace(cavity.STEADY, time=2.0))

@@ -14,12 +14,12 @@ from env_checks import check_api
 from gymnasium.vector import AutoresetMode
 from pydantic import Field
 
-from cases import actuators, bank, sensors
+from cases import actuators, initial_flows, sensors
 from cases.actuators import Blow, PitchAcceleration, Push, Spin
-from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_parallel import FlowParallelEnv
 from cases.flow_task import Flow, FlowTask
+from cases.initial_flows import Development
 from cases.loads import Loads
 from cases.options import FlowOptions
 from cases.sensors import Computed, History, MeanLoads, Motion, PastActions, Probes, Skin
@@ -296,7 +296,7 @@ def test_start_without_placed_bodies_continues_the_stored_flow(monkeypatch):
     env = PairEnv()
     env.reset(seed=0)
     alone = env.task.build(1, 1)
-    stored = bank.load_or_build(alone, env.task.development, env.task.disturb)
+    stored = initial_flows.load_or_build(alone, env.task.development, env.task.disturb)
     number = int(np.random.default_rng(0).integers(3))
     alone.set_state(0, {name: values[number] for name, values in stored.items()})
     alone.advance(0.25)
@@ -355,7 +355,7 @@ def test_body_that_appears_in_a_developed_flow_begins_at_its_own_place(first, ot
     begun, task = env.task.simulation, env.task
     np.testing.assert_array_equal(begun.body_state.position[0, 1], (2.5, 1.4))
     assert begun.body_state.angle[0, 1] == 0.3
-    stored = bank.load_or_build(task.build(1, 1), SHORT, task.disturb)
+    stored = initial_flows.load_or_build(task.build(1, 1), SHORT, task.disturb)
     number = int(np.random.default_rng(0).integers(2))
     by_hand, own = task.build(1), stored.keys() - {"gait", "form", "midlines"}
     for name, values in vars(by_hand.body_state).items():

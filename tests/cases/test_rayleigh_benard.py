@@ -10,8 +10,8 @@ import pytest
 from env_checks import check_api, check_batch
 
 from cases.actuators import Heaters
-from cases.bank import SEEDS, Development
 from cases.baselines import NAMED, above_heaters, baselines
+from cases.initial_flows import SEEDS, Development
 from cases.options import preset_names
 from cases.rayleigh_benard import env as convection
 from coupling.evaluation.pool import EvaluationPool

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cases import bank
+from cases import initial_flows
 from cases.d_cylinder_wake import env as wake
 from cases.ellipse_agent import vertices
 from cases.sensors import Skin, wrap_angle
@@ -207,16 +207,16 @@ def test_flipped_bits_of_a_bank_are_detected(make, tmp_path, monkeypatch, recwar
     make()
     (path,) = tmp_path.glob("flows/flow-*.npz")
     content = path.read_bytes()
-    sound = bank.content_hash(bank._read(path))
+    sound = initial_flows.content_hash(initial_flows._read(path))
     generator = np.random.default_rng(5)
     ends = [*range(200), *range(len(content) - 800, len(content))]
     for place in [*ends, *generator.integers(len(content), size=300)]:
         flipped = bytearray(content)
         flipped[place] ^= 1 << generator.integers(8)
         path.write_bytes(flipped)
-        read = bank._read(path)
+        read = initial_flows._read(path)
         # some bits of a zip have no effect, such as times
-        assert read is None or bank.content_hash(read) == sound
+        assert read is None or initial_flows.content_hash(read) == sound
 
 
 def test_each_flow_has_its_own_bank(make, tmp_path, monkeypatch):
@@ -229,7 +229,7 @@ def test_each_flow_has_its_own_bank(make, tmp_path, monkeypatch):
 
 def test_progress_reports_the_time_left(capsys):
     seconds = iter([0.0, 1.0, 4.0, 5.0])
-    progress = bank._Progress(10.0, clock=lambda: next(seconds))
+    progress = initial_flows._Progress(10.0, clock=lambda: next(seconds))
     progress.show(1.0)  # too early for a message
     assert capsys.readouterr().err == ""
     progress.show(5.0)

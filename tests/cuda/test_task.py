@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import cases  # noqa: F401
-from cases.bank import Development
 from cases.d_cylinder_wake import env as wake
 from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
 from cases.elliptical_swimmer.env import EllipticalSwimmerVectorEnv
+from cases.initial_flows import Development
 from cases.open_cavity import env as cavity
 
 

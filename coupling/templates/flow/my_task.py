@@ -7,9 +7,9 @@ import numpy as np
 from pydantic import Field
 
 from cases.actuators import Actuator, Spin
-from cases.bank import Development
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_task import Flow, FlowTask
+from cases.initial_flows import Development
 from cases.loads import FloatArray
 from cases.options import FlowOptions
 from cases.sensors import PastActions, Probes, Sensor

@@ -3,7 +3,7 @@ from types import NoneType
 
 import pytest
 
-from cases.sentences import all_keys
+from cases.error_messages import all_keys
 from cases.yaml_files import declared_at, dump_yaml, is_text, parse_yaml
 from coupling.errors import ConfigError
 from coupling.files import expand_path

@@ -12,7 +12,7 @@ import pytest
 from flowsim.backend.sources import ROOT, sources_of
 
 NAMES = """
-from cases.bank import solver_fingerprint
+from cases.initial_flows import solver_fingerprint
 from flowsim.backend.jit_cache import cache_folder
 print(cache_folder().name, solver_fingerprint())
 """

@@ -4,7 +4,7 @@ It is 22 D long and 4.1 D high, with no-slip walls and a parabolic inflow of mea
 0.05 D below the middle. The height is a whole number of cells if the number of cells per D is a multiple of 20.
 """
 
-from cases.bank import Development
+from cases.initial_flows import Development
 from flowsim import Sides
 
 BOX = (22.0, 4.1)
