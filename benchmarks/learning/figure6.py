@@ -76,7 +76,7 @@ The probability of improvement is that of a training of the first method ending 
 A difference counts if there are at least three seeds and its interval excludes zero."""
 PANELS = (
     Panel(0, "mean_return", "actions of all agents", "return, training episodes"),
-    Panel(0, "mean_length", "actions of all agents", "episode length (actions), training episodes"),
+    Panel(0, "mean_length", "actions of all agents", "length of training episodes"),
 )
 CAPTION = """\
 *Without control the agent leaves the box after four actions, at a return of -100.

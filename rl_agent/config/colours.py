@@ -21,7 +21,7 @@ VARIANTS: Final = {
 """Colours of methods other than the algorithms, whose colours are in their settings."""
 
 _OTHERS: Final = (
-    "#c48f00", "#7b4173", "#222222", "#e6550d", "#6b6ecf", "#008080", "#ce6dbd", "#637939", "#843c39", "#3182bd",
+    "#c48f00", "#7b4173", "#222222", "#e6550d", "#6b6ecf", "#008080", "#ce6dbd", "#637939", "#843c39", "#00c853",
 )  # fmt: skip
 _DASHES: Final = ("solid", "dashed", "dotted")
 

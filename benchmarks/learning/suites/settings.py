@@ -14,10 +14,25 @@ __all__ = ["differences", "read_settings", "row_name", "shared_differences", "wh
 
 _FOREIGN = "all others:"
 """Key for all unlisted settings of another library's learner."""
+_TERMS = {
+    "a horizon that grows": "increasing gamma",
+    "half by episodes": "half of each batch by episode",
+    "a sigma for each state": "state-dependent sigma",
+    "four times the memory": "replay memory of 16,384 steps",
+    "four updates an action": "four updates per action",
+    "its average at a rate of 0.02": "tau 0.02",
+    "sigma to 0.05": "sigma_min 0.05",
+    "sigma to 0.15": "sigma_min 0.15",
+}
+"""Common terms for parts of method names, which stay as they are in suites and results."""
 
 
 def row_name(name: str, seeds: Sequence[Result]) -> str:
-    """Return the name of a row; V-RACER with centred advantages, unlike the paper's V-RACER, is named as such."""
+    """Return the name of a row, in common terms.
+
+    V-RACER with centred advantages, unlike the paper's V-RACER, is named as such.
+    """
+    name = ", ".join(_TERMS.get(part, part) for part in name.split(", "))
     agent = seeds[0]["settings"].get("agent") or {}
     if agent.get("algorithm") == "vracer" and agent.get("center_advantages"):
         return name.replace("V-RACER", "V-RACER + centred advantages", 1)

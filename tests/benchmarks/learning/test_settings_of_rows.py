@@ -89,3 +89,12 @@ def test_row_name_mentions_centred_advantages():
     assert row_name("V-RACER, x", [training(algorithm="vracer")]) == "V-RACER, x"
     centred = [training(algorithm="vracer", center_advantages=True)]
     assert row_name("V-RACER, x", centred) == "V-RACER + centred advantages, x"
+
+
+def test_row_name_uses_common_terms():
+    plain = [training(algorithm="vracer")]
+    name = "V-RACER, a horizon that grows, separate trunks, half by episodes"
+    assert (
+        row_name(name, plain)
+        == "V-RACER, increasing gamma, separate trunks, half of each batch by episode"
+    )
