@@ -76,8 +76,8 @@ def effort(results: Path) -> str:
     name = next(name for name in rows if "half_by_episodes" in name and name.endswith("_16"))
     found = learned.numbers(rows[name])
     return (
-        f"the agent `vracer`: {found['effort']:.3f} per action, one training; held in the free stream at the "
-        f"same angles: {found['stream_effort']:.1f}, along the stream: {found['stream_effort_along']:.3f}"
+        f"the agent `vracer`: {found['effort']:.3f} per action, one training; the same ellipse held in the free "
+        f"stream: {found['stream_effort']:.1f} at the same angles, {found['stream_effort_along']:.3f} along the stream"
     )
 
 

@@ -1,4 +1,4 @@
-"""SAC or PPO of Stable-Baselines3 on a flow task, evaluated on its held-out episodes beside baselines (extra `sb3`).
+"""SAC or PPO of Stable-Baselines3 on a flow task, evaluated against the baselines on held-out episodes (extra `sb3`).
 
 python examples/with_stable_baselines3.py sac --steps 5000
 python examples/with_stable_baselines3.py sac --steps 24000 --task CylinderJets --preset quick --episodes 10

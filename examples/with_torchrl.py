@@ -1,4 +1,4 @@
-"""PPO of TorchRL on a flow task, evaluated on its held-out episodes beside baselines (extra `torchrl`).
+"""PPO of TorchRL on a flow task, evaluated against the baselines on held-out episodes (extra `torchrl`).
 
 python examples/with_torchrl.py --steps 2000
 python examples/with_torchrl.py --steps 24000 --task RotatingCylinder --preset quick --episodes 10

@@ -93,18 +93,18 @@ def measure(row: dict[str, Any], actions: int, starts: int, folder: Path) -> dic
     begin = seconds(lambda: play(env, options, seeds, agent, 0))
     simulation = seconds(lambda: play(env, options, seeds, agent, actions)) - begin
     rendering = seconds(lambda: film(actions)) - begin - simulation
-    pictures = actions * FRAMES_PER_ACTION
+    frames = actions * FRAMES_PER_ACTION
     return row | {
         "actions": actions, "starts": starts, "simulation_seconds": round(simulation, 2),
         "rendering_seconds": round(rendering, 2), "ratio": round(rendering / simulation, 2),
-        "rendering_ms_per_picture": round(1000 * rendering / pictures, 1),
+        "rendering_ms_per_picture": round(1000 * rendering / frames, 1),
     }  # fmt: skip
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a Markdown table with a row for each film."""
     lines = [
-        "| agent | cells per D | files | simulation, s | rendering, s | ratio | ms a picture |",
+        "| agent | cells per D | files | simulation, s | rendering, s | ratio | ms per frame |",
         "| --- | --: | --- | --: | --: | --: | --: |",
     ]
     for row in rows:

@@ -195,7 +195,7 @@ def _numbers(status: dict[str, Any], room: int) -> str:
     if status["mean_return"] is not None:
         parts = [
             f"return {status['mean_return']:.4g} (last {_short(status['recent_age_steps'])})",
-            f"survival {status['mean_length']:.4g}",
+            f"length {status['mean_length']:.4g}",
             *parts,
         ]
     absent = status["absent"] if status["state"] == "training" else []

@@ -213,7 +213,7 @@ def _notices(
 ) -> Iterator[str]:
     """Say what is not measured, or only from the restart on."""
     if output.control_volumes and simulation.heat is not None and simulation.bodies:
-        yield "forces.csv has one measure: control volumes do not count the buoyancy of a temperature"
+        yield "forces.csv has one measure: control volumes do not include buoyancy"
     for file in measured.too_late(begun + duration):
         yield (
             f"{file} is not written: its first measurement is due after the end of the run, --time {duration:g}"

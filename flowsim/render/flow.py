@@ -136,18 +136,18 @@ def film(
 ) -> Path:
     """Advance by a duration and film one flow of the batch.
 
-    The flows are bit for bit the same as with :meth:`flowsim.Simulation.advance`: a picture shows the first step that
-    ends at or after its time. The film of a flow that diverges ends there, with a picture that says so.
+    The flows are bit for bit the same as with :meth:`flowsim.Simulation.advance`: a frame shows the first step that
+    ends at or after its time. The film of a flow that diverges ends there, with a frame that says so.
 
     Parameters
     ----------
     flow : Simulation
     path
-        The file, ``.mp4``, ``.gif`` or ``.webp``, or a series of pictures such as ``wake-%04d.png``.
+        The file, ``.mp4``, ``.gif`` or ``.webp``, or a series of frames such as ``wake-%04d.png``.
     duration : float
         Duration in units of D/U.
     every : float
-        Time between two pictures, in units of D/U.
+        Time between two frames, in units of D/U.
     b, fields, ranges, title, follow, width
         As in :func:`picture`.
     fps : float
@@ -178,7 +178,7 @@ def film(
             due = int((flow.time[b] - begun) / every + 1e-9)
             if due > number:
                 drawn = draw_flow(flow, b, shown=shown, title=title, follow=follow, width=width)
-            # a step longer than the time between two pictures is repeated
+            # a step longer than the time between two frames is repeated
             yield from itertools.repeat(drawn, due - number)
             number = due
         if flow.diverged[b]:

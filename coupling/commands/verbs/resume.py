@@ -22,7 +22,7 @@ def resume(
         bool,
         typer.Option(
             "--discard-damaged",
-            help="if the experience log is damaged, continue without the records behind the damage (kept as "
+            help="if the experience log is damaged, continue without the records after the damage (kept as "
             "*.damaged)",
         ),
     ] = False,

@@ -29,7 +29,7 @@ def watch(
         bool, typer.Option("--open", help="open the page in the browser of this machine")
     ] = False,
 ) -> None:
-    """Follow a training on a page of this machine: curves, workers, a flow as it is simulated; until Ctrl-C."""
+    """Follow a training on a local web page, until Ctrl-C: curves, workers, a flow as it is simulated."""
     begin(f"watching {path}")
     from coupling.pages.watch import serve
     from coupling.run.folder import RunFolder

@@ -276,7 +276,7 @@ def test_the_progress_bar_is_one_line_of_eighty_columns(monkeypatch, capsys):
     assert {line for line in text.splitlines() if line.strip()} == set(frames), "one line each"
     assert len({len(line) for line in frames}) == 1
     assert len(frames[0]) <= 80
-    assert any("return -70.08 (last 0), survival 1000" in line for line in frames)
+    assert any("return -70.08 (last 0), length 1000" in line for line in frames)
     assert any("return 1.235e+05 (last 50k)" in line for line in frames)
 
 

@@ -261,6 +261,4 @@ def test_heated_body_makes_the_flow_rise(tmp_path):
     assert rows["probe0_temperature"][-1] == pytest.approx(1.5, abs=1e-3)
     assert 0.05 < rows["probe1_temperature"][-1] < 1.5
     assert rows["probe1_velocity_y"][-1] > 5e-4
-    assert said == [
-        "forces.csv has one measure: control volumes do not count the buoyancy of a temperature"
-    ]
+    assert said == ["forces.csv has one measure: control volumes do not include buoyancy"]
