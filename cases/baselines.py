@@ -334,7 +334,7 @@ NAMED: dict[str, dict[str, Controller]] = {
         ),
     },
     "flowsim/RayleighBenard-v0": {
-        "pd": AveragedPDController(above_heaters(1, (3, 4)), gain=5.0, damping=-5.0),
+        "pd": AveragedPDController(above_heaters(1, range(8)), gain=7.071, damping=-10.0),
     },
 }
 """The usual baselines of each task, by name."""
