@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import step
 from flowsim.backend.forcing import ForceField, Vectors
-from flowsim.backend.host.given import is_finite, refuse_unless_positive
+from flowsim.backend.host.given import is_finite, is_whole, refuse_unless_positive
 from flowsim.backend.state import State
 from flowsim.backend.step import Method, method_of
 from flowsim.backend.temperature import Temperature
@@ -379,7 +379,15 @@ class Simulation(State):
         return stopped | self._stopped
 
     def advance_steps(self, steps: int) -> None:
-        """Take a number of steps with the step size of each flow."""
+        """Take a number of steps with the step size of each flow.
+
+        Raises
+        ------
+        ValueError
+            For a number that is negative or no integer.
+        """
+        if not (is_whole(steps) and steps >= 0):
+            raise ValueError(f"steps = {steps!r}: it must be an integer that is not negative")
         self._begin(None, np.inf)
         if self._each_step or self.control_volumes is not None:
             for _ in range(steps):
@@ -429,7 +437,7 @@ class Simulation(State):
         self._check_jets()
         self._check_written()
         self._mark_lost()
-        self._running[:] = ~self.diverged if active is None else active & ~self.diverged
+        self._running[:] = self._chosen("active", active) & ~self.diverged
         self._stopped[:] = False
         self._until[:] = until
         # a step over the rest of a time that is round-off would divide by it
@@ -485,7 +493,7 @@ class Simulation(State):
         which : (B,) bool, optional
             Which simulations; all unless given.
         """
-        which = np.ones(self.batch, bool) if which is None else which
+        which = self._chosen("which", which)
         where = slice(None) if which.all() else self._index(np.flatnonzero(which).tolist())
         self.u[where], self.v[where] = self.stream
         f = self._device_state.fields
@@ -551,7 +559,7 @@ class Simulation(State):
             For a side that is not an inflow, a profile of the wrong shape, or an inflow into a box without an outlet.
         """
         self._add_inflow(side, profile)
-        which = np.ones(self.batch, bool) if which is None else which
+        which = self._chosen("which", which)
         self._use_inflows(which)
         self._write_inflows(np.flatnonzero(which).tolist(), self.time.tolist())
 
@@ -609,7 +617,7 @@ class Simulation(State):
             )
         if not (is_finite(over) and over >= 0):
             raise ValueError(f"over = {over!r}: the time of a ramp is finite and not negative")
-        which = np.ones(self.batch, bool) if which is None else which
+        which = self._chosen("which", which)
         target = np.broadcast_to(rates, shape)[which]
         way = np.abs(target - self.jet_flow_rates[which])
         self.target_jet_flow_rates[which] = target
@@ -633,7 +641,7 @@ class Simulation(State):
         potential flow of the bodies' velocities, superposed on the existing vorticity. Call it after placing a body by
         hand. It clears ``diverged`` and the multi-step history of these simulations.
         """
-        which = np.ones(self.batch, bool) if which is None else which
+        which = self._chosen("which", which)
         state = self.body_state
         self.dt[which] = self.cfl * self.grid.h
         self._running[:] = which
@@ -674,10 +682,12 @@ class Simulation(State):
         Raises
         ------
         ValueError
-            For a body that is not a swimmer, or a period or time that is not positive.
+            For a body that is not a swimmer, a turn that is not finite, or a period or time that is not positive.
         """
         if not isinstance(self.bodies[k], Swimmer):
             raise ValueError(f"body {k} is a {type(self.bodies[k]).__name__}, which does not swim")
+        if not is_finite(turn):
+            raise ValueError(f"turn = {turn!r}: it must be finite")
         if not (period > 0 and over > 0):
             raise ValueError(f"period = {period!r}, over = {over!r}: both must be positive")
         gait = self.gait[b, k]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_finite, is_positive, is_vector, is_whole
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.kernels.jets import DEEP
@@ -55,10 +56,11 @@ class Jet:
         if (self.angle is None) == (self.point is None):
             raise ValueError("a jet has either an angle or a point")
         place = (self.angle,) if self.point is None else self.point
-        if not np.isfinite(np.array(place, np.float64)).all():
+        fine = is_finite(self.angle) if self.point is None else is_vector(self.point)
+        if not fine:
             raise ValueError(f"the place of a jet is {place}, but must be finite")
         most = math.pi if self.point is None else math.inf
-        if not 0 < self.width < most:
+        if not (is_positive(self.width) and self.width < most):
             allowed = "between 0 and pi" if self.point is None else "positive and finite"
             raise ValueError(f"width = {self.width!r}: the width of this jet must be {allowed}")
         if self.profile not in JET_PROFILES:
@@ -99,7 +101,7 @@ def tabulate_jets(
 
 
 def _place(n: int, jet: Jet, bodies: Sequence[Body], h: float) -> tuple[float, ...]:
-    if not 0 <= jet.body < len(bodies):
+    if not (is_whole(jet.body) and 0 <= jet.body < len(bodies)):
         raise ValueError(f"jet {n} is on body {jet.body}, but there are {len(bodies)} bodies")
     body = bodies[jet.body]
     if isinstance(body, Swimmer) or (body.motion == "free" and body.density < 1.0):

@@ -65,7 +65,7 @@ class Body:
             raise ValueError(f"center = {self.center!r}: it must be two numbers, x and y")
         if not is_positive(self.density):
             raise ValueError(f"density = {self.density!r}: the density of a body must be positive")
-        if isinstance(self.motion, str) and self.motion not in ("fixed", "free"):
+        if not callable(self.motion) and self.motion not in ("fixed", "free"):
             raise ValueError(
                 f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time'
             )
@@ -312,7 +312,7 @@ class Union(_Tabulated):
     Raises
     ------
     ValueError
-        For a union without parts.
+        For a union without parts, or with a part that is not a rigid body.
     """
 
     parts: Sequence[Body]
@@ -320,6 +320,9 @@ class Union(_Tabulated):
     def __post_init__(self) -> None:
         if not self.parts:
             raise ValueError("parts = (): a union needs at least one body")
+        for part in self.parts:
+            if not isinstance(part, Body) or part.shape == Shape.MIDLINE:
+                raise ValueError(f"parts: a {type(part).__name__} is not a rigid body")
         super().__post_init__()
 
     @property

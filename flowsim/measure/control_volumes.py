@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flowsim.backend.host.given import is_finite
 from flowsim.backend.jit_cache import at_once
 from flowsim.backend.state import State
 from flowsim.grid import GHOSTS as G
@@ -57,10 +58,17 @@ class ControlVolumes:
     force : (B, K, 2) float64
     torque : (B, K) float64
         Force and torque in the last step, in units of rho U^2 D and rho U^2 D^2. NaN where the rectangle would cut
-        another body or leave the box, and before the first measured step.
+        another body, also across a periodic side, or leave the box, and before the first measured step.
+
+    Raises
+    ------
+    ValueError
+        For a margin that is not finite.
     """
 
     def __init__(self, flows: State, margin: float = 0.25) -> None:
+        if not is_finite(margin):
+            raise ValueError(f"margin = {margin!r}: the margin of control volumes must be finite")
         self._flows = flows
         self._margin = max(margin, 4 * flows.grid.h)
         bodies = len(flows.bodies)
@@ -154,14 +162,21 @@ class ControlVolumes:
         """Return the cells [i0, i1) x [j0, j1) around a body, or None if they cannot be a control volume."""
         flows, h = self._flows, self._flows.grid.h
         low, high = flows.extent(b, k)
+        if not np.isfinite([low, high]).all():
+            return None  # a body that is nowhere
         low, high = low - self._margin, high + self._margin
         i0, j0 = (int(cell) for cell in np.floor(low / h))
         i1, j1 = (int(cell) for cell in np.ceil(high / h))
         if i0 < 1 or j0 < 1 or i1 > flows.grid.nx - 1 or j1 > flows.grid.ny - 1:
             return None
+        size, middle = np.array(flows.grid.size), 0.5 * (low + high)
         for other in range(len(flows.bodies)):
             if other != k:
                 near, far = flows.extent(b, other)
+                # its nearest image
+                away = size * np.round((middle - 0.5 * (near + far)) / size)
+                away = np.where(flows.sides.periodic, away, 0.0)
+                near, far = near + away, far + away
                 if (near < np.array([i1, j1]) * h).all() and (far > np.array([i0, j0]) * h).all():
                     return None
         return i0, i1, j0, j1

@@ -31,7 +31,7 @@ def side_heat_flux(flow: State, side: str) -> FloatArray:
         For a periodic side, or a flow without a temperature.
     """
     number = _number(flow, side)
-    step.fill_temperature(flow._device_state, flow._device_state.everyone)
+    _fill_temperature(flow)
     t = flow.temperature if normal_to_x(number) else flow.temperature.swapaxes(1, 2)
     cells = t.shape[1] - 2 * G
     inside, beyond = (G, G - 1) if number % 2 == 0 else (G + cells - 1, G + cells)
@@ -80,7 +80,7 @@ def nusselt_profile(flow: State, side: str) -> FloatArray:
     """
     conducted, number = conduction(flow, side), _number(flow, side)
     flow.fill_ghosts()
-    step.fill_temperature(flow._device_state, flow._device_state.everyone)
+    _fill_temperature(flow)
     along_x = bool(normal_to_x(number))
     normal, t = flow.to_host(flow.u if along_x else flow.v), flow.to_host(flow.temperature)
     if not along_x:
@@ -95,6 +95,12 @@ def nusselt_profile(flow: State, side: str) -> FloatArray:
     total = carried.sum(axis=1) - 0.5 * (carried[:, 0] + carried[:, -1])
     sign = 1.0 if number % 2 == 0 else -1.0
     return np.asarray(1.0 + sign * total / n / conducted[:, None])
+
+
+def _fill_temperature(flow: State) -> None:
+    """Update the ghost points of the temperature from the current temperatures of the sides."""
+    flow._device.send_state()
+    step.fill_temperature(flow._device_state, flow._device_state.everyone)
 
 
 def _number(flow: State, side: str) -> int:

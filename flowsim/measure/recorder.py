@@ -246,8 +246,12 @@ class Recorder(Instrument):
         Raises
         ------
         ValueError
-            For a record that is too short for a frequency, or does not oscillate.
+            For a body that does not exist, and a record that is too short for a frequency, or does not oscillate.
         """
+        if not 0 <= body < len(self._flow.bodies):
+            raise ValueError(
+                f"body = {body!r}: there are {len(self._flow.bodies)} bodies, numbered from 0"
+            )
         stream = self._flow.stream
         across = int(abs(stream[0]) >= abs(stream[1]))
         found = []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flowsim.backend.host.given import is_positive
+from flowsim.backend.host.given import is_positive, is_whole
 from flowsim.boundary import Side
 from flowsim.grid import GHOSTS as G
 from flowsim.stability.base_flow import check_steady
@@ -77,7 +79,8 @@ def leading_modes(
     Parameters
     ----------
     flow : Simulation
-        Steady flows, from :func:`flowsim.base_flow` or by themselves. Their state is restored.
+        Steady flows, from :func:`flowsim.base_flow` or by themselves. Their state is restored, and instruments do not
+        measure the disturbances.
     count : int
         Number of modes.
     interval : float
@@ -105,11 +108,31 @@ def leading_modes(
     for name, value in (("interval", interval), ("tolerance", tolerance)):
         if not is_positive(value):
             raise ValueError(f"{name} = {value!r}: it must be positive")
+    if not (is_whole(count) and is_whole(vectors)):
+        raise ValueError(f"count = {count!r}, vectors = {vectors!r}: both must be integers")
     if not 1 <= count < vectors:
         raise ValueError(
             f"count = {count!r}, vectors = {vectors!r}: there must be more vectors than modes"
         )
-    disturbed = _Disturbed(flow, interval)
+    with _unmeasured(flow):
+        return _leading_modes(_Disturbed(flow, interval), count, interval, tolerance, vectors, seed)
+
+
+@contextmanager
+def _unmeasured(flow: Simulation) -> Iterator[None]:
+    """Detach instruments and control volumes, which would measure the disturbances."""
+    instruments, volumes = flow.instruments, flow.control_volumes
+    flow.instruments, flow.control_volumes = [], None
+    try:
+        yield
+    finally:
+        flow.instruments, flow.control_volumes = instruments, volumes
+        flow.sense()
+
+
+def _leading_modes(
+    disturbed: _Disturbed, count: int, interval: float, tolerance: float, vectors: int, seed: int
+) -> Modes:
     if (unsteady := ~(disturbed.change <= UNSTEADY)).any():
         b = int(unsteady.argmax())
         raise ValueError(
@@ -117,7 +140,7 @@ def leading_modes(
             "bring it to its steady state with base_flow"
         )
     noise = np.random.default_rng(seed).standard_normal(disturbed.size)
-    first = disturbed.advance(np.tile(noise, (flow.batch, 1)))
+    first = disturbed.advance(np.tile(noise, (len(disturbed.change), 1)))
     spaces = [_Krylov(row, vectors) for row in first]
     for made in range(1, vectors + 1):
         after = disturbed.advance(np.stack([space.last for space in spaces]))

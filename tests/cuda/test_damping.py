@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from flowsim import Grid, Sides, Simulation, Temperature, base_flow, leading_modes
+from flowsim import (
+    Grid,
+    Sides,
+    Simulation,
+    Temperature,
+    base_flow,
+    leading_modes,
+    nusselt_number,
+    volume_nusselt_number,
+)
 
 
 def flow(backend: str, tiny: bool, warmer: float = 0.5) -> Simulation:
@@ -41,3 +50,13 @@ def test_modes_are_the_same(tiny: bool) -> None:
     ]
     np.testing.assert_allclose(found[1].growth_rate, found[0].growth_rate, rtol=1e-5)
     np.testing.assert_allclose(found[1].error, found[0].error, rtol=1e-4)
+
+
+def test_temperature_that_was_just_set_on_a_side_counts(tiny: bool) -> None:
+    found = []
+    for backend in ("cpu", "cuda"):
+        sim = flow(backend, tiny)
+        sim.set_side_temperature("bottom", 2.5)
+        sim.diffusivity[:] = 0.2
+        found.append([nusselt_number(sim, "bottom"), volume_nusselt_number(sim, "bottom")])
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-10)

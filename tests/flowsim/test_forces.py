@@ -87,6 +87,36 @@ def test_control_volume_that_cuts_another_body_gives_no_force() -> None:
     assert np.isfinite(volumes.force[0, 2]).all()
 
 
+def test_control_volume_that_cuts_the_image_of_a_body_gives_no_force() -> None:
+    """The body is beyond the periodic side, where one that crossed it is, or at its image in the box."""
+    forces = []
+    for x in (0.6, 8.6):
+        bodies = [Disk(center=(2, 2)), Disk(center=(x, 2)), Disk(center=(5, 2))]
+        sim = Simulation(
+            Grid(128, 64, 1 / 16),
+            Sides("periodic", "periodic", "slip", "slip"),
+            bodies,
+            viscosity=1 / 100,
+            mean_velocity=(1.0, None),
+        )
+        volumes = sim.measure_control_volumes(margin=0.5)
+        sim.advance_steps(2)
+        forces.append(volumes.force[0, [0, 2]])
+        assert np.isnan(volumes.force[0, :2]).all()
+    np.testing.assert_array_equal(*forces)
+    assert np.isfinite(forces[0][1]).all()
+
+
+def test_body_that_is_nowhere_has_no_control_volume() -> None:
+    bodies = [Disk(center=(2, 2)), Disk(center=(6, 2))]
+    sim = Simulation(Grid(128, 64, 1 / 16), STREAM, bodies, viscosity=1 / 100)
+    volumes = sim.measure_control_volumes()
+    sim.body_state.position[0, 1] = np.nan
+    sim.advance_steps(2)
+    assert np.isfinite(volumes.force[0, 0]).all()
+    assert np.isnan(volumes.force[0, 1]).all()
+
+
 def test_power_over_time_is_the_work_of_the_impulses() -> None:
     """At a constant velocity V and spin w the work is V . (integral of the force) + w (integral of the torque)."""
     ellipse = Ellipse(motion=lambda t: (2 + 0.2 * t, 2.03 - 0.1 * t, 0.3 + 0.5 * t, 0.2, -0.1, 0.5))

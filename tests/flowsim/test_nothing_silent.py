@@ -6,16 +6,19 @@ import pytest
 from flowsim import (
     Disk,
     Grid,
+    Jet,
     Recorder,
     Sides,
     Simulation,
     Spring,
     Temperature,
+    Union,
     polygon,
     surface_loads,
 )
 from flowsim.bodies.motions import oscillation, ramp
 from flowsim.bodies.resolution import blockage
+from flowsim.bodies.swimmers import carangiform
 
 GRID = Grid(64, 64, 1 / 16)
 CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip")
@@ -88,6 +91,15 @@ def test_invalid_simulations_are_refused(bodies, options, words):
         (lambda: Disk(center=(1.0, 2.0, 3.0)), "it must be two numbers, x and y"),
         (lambda: Disk(center=2.0), "it must be two numbers, x and y"),
         (lambda: Disk(density="1"), "the density of a body must be positive"),
+        (lambda: Disk(motion=None), 'motion = None: a body is "fixed", "free" or driven'),
+        (lambda: Union(parts=[carangiform()]), "parts: a Swimmer is not a rigid body"),
+        (lambda: Union(parts=[1]), "parts: a int is not a rigid body"),
+        (lambda: Jet(point=(1.0, 2.0, 3.0), width=0.1), r"the place of a jet is \(1.0, 2.0, 3.0\)"),
+        (
+            lambda: Jet(angle="up", width=0.1),
+            r"the place of a jet is \('up',\), but must be finite",
+        ),
+        (lambda: Jet(angle=0.0, width="1"), "width = '1': the width of this jet must be between"),
     ],
 )
 def test_invalid_parts_are_refused(make_it, words):
@@ -97,6 +109,10 @@ def test_invalid_parts_are_refused(make_it, words):
 
 def heated():
     return make(temperature=Temperature(diffusivity=0.01, buoyancy=(0.0, 1.0)))
+
+
+def swimming():
+    return make([carangiform(center=(2.0, 2.0))])
 
 
 FACES = np.ones(GRID.padded_shape)
@@ -121,6 +137,19 @@ FACES = np.ones(GRID.padded_shape)
         (lambda: make().sample_velocity([(np.nan, 1.0)]), "some are NaN"),
         (lambda: make().sample_pressure([1.0, 2.0]), r"points have the shape \(2,\)"),
         (lambda: Recorder(make(), steps=1.5), "steps = 1.5"),
+        (lambda: Recorder(make()).strouhal_number(), "body = 0: there are 0 bodies"),
+        (
+            lambda: make().advance_steps(-1),
+            "steps = -1: it must be an integer that is not negative",
+        ),
+        (lambda: make().advance_steps(1.5), "steps = 1.5: it must be an integer"),
+        (lambda: make().measure_control_volumes(np.nan), "margin = nan: the margin of control"),
+        (lambda: make(batch=2).reset(np.array([0, 1])), r"which = .*: it must be 2 bools"),
+        (lambda: make(batch=2).reset([1]), r"which = \[1\]: it must be 2 bools, one for each flow"),
+        (lambda: make(batch=2).settle(np.array([0])), "it must be 2 bools"),
+        (lambda: make(batch=2).advance(0.1, [0]), r"active = \[0\]: it must be 2 bools"),
+        (lambda: heated().set_side_temperature("left", 1.0, [0]), "it must be 1 bools"),
+        (lambda: swimming().steer(0, 0, turn=np.nan, period=1.0, over=0.5), "turn = nan"),
         (lambda: Recorder(make(), every="1"), "every = '1'"),
         (lambda: surface_loads(make()), "there are 1 flows of 0 bodies"),
         (
@@ -219,3 +248,19 @@ def test_points_of_samples():
         sim.sample_velocity(np.zeros((3, 4, 2)))
     with pytest.raises(ValueError, match=r"must be \(n, 2\)"):
         sim.sample_velocity([1.0, 2.0, 3.0])
+
+
+def test_flags_may_be_a_list():
+    sim = make(batch=2)
+    sim.advance(0.1, [True, False])
+    sim.reset([True, False])
+    assert sim.time.tolist() == [0.0, 0.0]
+
+
+def test_velocity_that_is_refused_leaves_the_flow_as_it_is():
+    sim = make()
+    before = sim.u.copy()
+    for write in (sim.set_velocity, sim.add_velocity):
+        with pytest.raises(ValueError, match="v has the shape"):
+            write(0, 2.0, FACES[:3])
+    np.testing.assert_array_equal(sim.u, before)

@@ -286,6 +286,21 @@ class Arrays:
         self.jet_ramp_rates, self.jet_momentum = jets[..., RAMP], jets[..., MOMENTUM:GAIN]
         return near
 
+    def _chosen(self, name: str, which: ArrayLike | None) -> NDArray[np.bool_]:
+        """Return which simulations are meant, as flags (B,): all if none are given.
+
+        Raises
+        ------
+        ValueError
+            For anything but a flag for each simulation, such as indices.
+        """
+        flags = np.ones(self.batch, np.bool_) if which is None else np.asarray(which)
+        if flags.shape != (self.batch,) or flags.dtype != np.bool_:
+            raise ValueError(
+                f"{name} = {which!r}: it must be {self.batch} bools, one for each flow"
+            )
+        return flags
+
     def _index(self, b: int | Sequence[int]) -> Any:
         """Return an index for one or several simulations into the arrays of the sweeps."""
         return b if isinstance(b, (int, np.integer)) else self._device.array(np.array(b, np.int64))

@@ -90,7 +90,7 @@ class Heated(Arrays):
         if side not in SIDE_NAMES or getattr(self.sides, side) == "periodic":
             raise ValueError(f"side = {side!r}: only a side that is not periodic has a temperature")
         given = along_side(side, values, self.grid, self.batch)
-        which = np.ones(self.batch, bool) if which is None else which
+        which = self._chosen("which", which)
         self._side_heat[which, SIDE_NAMES.index(side), : given.shape[1]] = given[which]
 
     def side_temperature(self, side: str) -> FloatArray:

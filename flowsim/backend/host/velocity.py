@@ -33,17 +33,22 @@ class Velocity(Arrays):
             For values of a wrong shape, or that are not finite.
         """
         where = self._index(b)
-        for name, field, values in (("u", self.u, u), ("v", self.v, v)):
-            field[where] = self._given(name, values, field[where].shape)
+        self.u[where], self.v[where] = self._both(where, u, v)
         self._forget_departed(where)
         self._begin_anew(b)
 
     def add_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
         """Add to the velocity of one or several simulations, see :meth:`set_velocity`; a number adds to all faces."""
         where = self._index(b)
-        for name, field, values in (("u", self.u, u), ("v", self.v, v)):
-            field[where] += self._given(name, values, field[where].shape)
+        along_x, along_y = self._both(where, u, v)
+        self.u[where] += along_x
+        self.v[where] += along_y
         self._begin_anew(b)
+
+    def _both(self, where: Any, u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+        """Return both components of a velocity, checked before either is written."""
+        shape = self.u[where].shape
+        return self._given("u", u, shape), self._given("v", v, shape)
 
     def _begin_anew(self, b: int | Sequence[int]) -> None:
         """Recompute the largest speed from the velocity, and clear the history of the time integration."""

@@ -64,6 +64,20 @@ def test_small_vortices_decay_as_stokes_flow() -> None:
     assert np.abs(modes.frequency).max() < 1e-6
 
 
+def test_disturbances_are_not_measured() -> None:
+    sim = kolmogorov()
+    recorder = Recorder(sim, probes=[(1.0, 2.0)])
+    volumes = sim.measure_control_volumes()
+    sim.advance(0.5)
+    rows = recorder.rows()
+    leading_modes(sim, interval=1.0, vectors=2)
+    np.testing.assert_array_equal(recorder.rows(), rows)
+    assert sim.control_volumes is volumes
+    sim.advance(0.5)
+    assert (np.diff(recorder.time[0]) > 0.0).all()
+    assert recorder.time[0, -1] == pytest.approx(1.0)
+
+
 def test_growth_of_kolmogorov_flow_matches_linear_theory() -> None:
     """A stream rotates the phase of the modes and changes nothing else."""
     exact = growth_of_kolmogorov_flow(NU, WAVE)
