@@ -84,7 +84,8 @@ Fields = Annotated[
     str | None,
     typer.Option(
         metavar="NAME,...",
-        help="fields in the film of a flow: vorticity, speed, pressure or several (default: those of the task)",
+        help="fields in the film of a flow: vorticity, speed, pressure, q, streamfunction, divergence, temperature "
+        "or several of them (default: that of the task)",
     ),
 ]
 Range = Annotated[

@@ -1,5 +1,5 @@
-# The same environment for every node, on a file system that they share: `bash docs/cluster/environment.sh`, once, where
-# there is a network; then `source ~/flowsim/.venv/bin/activate`. EXTRAS: ray, slurm, mujoco, cuda12, cuda13.
+# Creates one environment for all nodes, on a file system that they share: run `bash docs/cluster/environment.sh` once,
+# where there is a network, and then `source ~/flowsim/.venv/bin/activate`. EXTRAS: ray, slurm, mujoco, cuda12, cuda13.
 set -euo pipefail
 cd "${FLOWSIM:-$HOME/flowsim}"
 python3 -m venv .venv

@@ -161,7 +161,7 @@ def _small_print(stored: dict[str, Any]) -> str:
     )
     commit, _, changed = (stored["commit"] or "unknown").partition("-")
     facts.append(
-        f"{versions}, commit {commit[:10]}{' with changes' if changed else ''}, {stored['time'][:10]}"
+        f"versions: {versions}, commit {commit[:10]}{' with changes' if changed else ''}, {stored['time'][:10]}"
     )
     return ". ".join(fact[0].upper() + fact[1:] for fact in facts) + "."
 
