@@ -137,7 +137,8 @@ def film(
     """Advance by a duration and film one flow of the batch.
 
     The flows are bit for bit the same as with :meth:`flowsim.Simulation.advance`: a frame shows the first step that
-    ends at or after its time. The film of a flow that diverges ends there, with a frame that says so.
+    ends at or after its time. The film of a flow that diverges ends there, with a frame that says so; that of one
+    that stops at a fence or a contact ends as well.
 
     Parameters
     ----------
@@ -173,8 +174,10 @@ def film(
         begun, until = float(flow.time[b]), flow.time + duration
         number, drawn = 0, draw_flow(flow, b, shown=shown, title=title, follow=follow, width=width)
         yield drawn
-        while (going := (flow.time < until - 1e-9) & ~flow.diverged).any():
+        stopped = np.zeros(flow.batch, np.bool_)
+        while (going := (flow.time < until - 1e-9) & ~flow.diverged & ~stopped).any():
             flow.step(going, until)
+            stopped |= flow._stopped
             due = int((flow.time[b] - begun) / every + 1e-9)
             if due > number:
                 drawn = draw_flow(flow, b, shown=shown, title=title, follow=follow, width=width)

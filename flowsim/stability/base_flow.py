@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.backend.host.given import is_positive
+from flowsim.bodies.swimmers import Swimmer
 from flowsim.stability.damping import SelectiveFrequencyDamping
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def base_flow(
         Root mean square rate of change of the velocity below which a flow counts as steady, in units of U^2/D; 1e-5 in
         float32 and 1e-7 in float64 unless given.
     duration : float
-        Largest simulated time, in units of D/U.
+        Largest simulated time, in units of D/U, rounded up to whole filter widths.
 
     Returns
     -------
@@ -103,5 +104,7 @@ def check_steady(flow: Simulation) -> None:
     for k, body in enumerate(flow.bodies):
         if body.motion == "free":
             raise ValueError(f"body {k} is free, so the flow has no steady state: hold the body")
+        if isinstance(body, Swimmer):
+            raise ValueError(f"body {k} is a swimmer, so the flow has no steady state")
     if flow._has_varying_inflow():
         raise ValueError("an inflow varies in time, so the flow has no steady state")

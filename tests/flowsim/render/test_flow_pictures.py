@@ -92,6 +92,16 @@ def test_film_of_a_diverging_flow_ends_with_a_note(tmp_path):
     assert (first[:30] != last[:30]).any()  # the title
 
 
+def test_film_stops_flows_at_their_fences(tmp_path):
+    filmed, advanced = wake(batch=2), wake(batch=2)
+    for sim in (filmed, advanced):
+        sim.fences[0, 0] = (5.0, 6.0, 0.0, 4.0)  # noticed after the first step
+    film(filmed, tmp_path / "%02d.png", 0.2, every=0.1, width=320)
+    assert advanced.advance(0.2).tolist() == [True, False]
+    np.testing.assert_array_equal(filmed.steps, advanced.steps)
+    np.testing.assert_array_equal(filmed.time, advanced.time)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from flowsim import Disk, Grid, Recorder, Sides, Simulation, Temperature, base_flow, leading_modes
+from flowsim.bodies.swimmers import carangiform
 from flowsim.grid import GHOSTS as G
 from flowsim.stability.damping import SelectiveFrequencyDamping
 
@@ -62,6 +63,15 @@ def test_small_vortices_decay_as_stokes_flow() -> None:
     for b, nu in enumerate((0.02, 0.04)):
         assert modes.growth_rate[b] == pytest.approx(-nu * squares, rel=0.005)
     assert np.abs(modes.frequency).max() < 1e-6
+
+
+def test_swimmer_has_no_steady_flow_even_if_it_is_held() -> None:
+    for motion in ("free", "fixed"):
+        fish = carangiform(center=(1.5, 1.0), motion=motion)
+        sim = Simulation(Grid(48, 32, 1 / 16), bodies=[fish], viscosity=0.1)
+        for find in (base_flow, leading_modes):
+            with pytest.raises(ValueError, match="so the flow has no steady state"):
+                find(sim)
 
 
 def test_disturbances_are_not_measured() -> None:
