@@ -50,7 +50,9 @@ def run_warmup(
     shape = *learner.sizes.agents_axis, observation_space.shape[0]
     rng = np.random.default_rng(0)
     both = np.arange(2)
-    learner.begin(both, np.abs(rng.normal(size=(2, *shape))))  # non-negative, like images
+    # whole numbers, which images are made of
+    seen = lambda count: rng.integers(0, 256, (count, *shape)).astype(np.float32)  # noqa: E731
+    learner.begin(both, seen(2))
     has_learned = False
     for step in range(1, 3 * _START):
         for agents in (both[:1], both[1:]) if step % 2 else (both,):
@@ -58,7 +60,7 @@ def run_warmup(
             ended = step % _EPISODE == 0
             # one agent fails, the other is truncated
             terminated, truncated = (agents == 0) & ended, (agents == 1) & ended
-            observations = np.abs(rng.normal(size=(len(agents), *shape)))
+            observations = seen(len(agents))
             rewards = rng.normal(size=(len(agents), *shape[:-1]))
             learner.observe(agents, rewards, terminated, truncated, observations)
             if ended:

@@ -254,16 +254,21 @@ def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:
     notes = []
     seen = flat_observations(observations)
     if seen is not None:
-        numbers = f"{seen[0].shape[0]} numbers (gymnasium.wrappers.FlattenObservation)"
-        notes.append(f"its observations {_short(observations)} are flattened to {numbers}")
+        numbers = _count(seen[0].shape[0])
+        notes.append(
+            f"its observations {_short(observations)} are flattened to {numbers} "
+            "(gymnasium.wrappers.FlattenObservation)"
+        )
     acting = None if isinstance(actions, spaces.Discrete) else flat_actions(actions)
     if acting is not None:
         whole = any(_range_of(leaf)[2].any() for leaf in _leaves(actions))
         rounded = ", whole ones rounded to the nearest" if whole else ""
-        count = acting[0].shape[0]
-        numbers = "1 number" if count == 1 else f"{count} numbers"
-        notes.append(f"its actions {_short(actions)} are {numbers}{rounded}")
+        notes.append(f"its actions {_short(actions)} are {_count(acting[0].shape[0])}{rounded}")
     return tuple(notes)
+
+
+def _count(numbers: int) -> str:
+    return "1 number" if numbers == 1 else f"{numbers} numbers"
 
 
 def _short(space: Any) -> str:

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from numba.core import event
 
 from coupling.run.warmup import run_warmup
@@ -58,4 +58,16 @@ def test_warmup_updates_with_any_first_horizon(algorithm, monkeypatch):
     update = Learner.update
     monkeypatch.setattr(Learner, "update", lambda self: (updates.append(1), update(self)))
     run_warmup(AgentConfig(algorithm=algorithm, first_horizon=5000), OBSERVATIONS, ACTIONS)
+    assert updates
+
+
+@pytest.mark.parametrize("algorithm", ["vracer", "ppo", "dqn", "acer"])
+def test_warmup_updates_with_images(algorithm, monkeypatch):
+    updates = []
+    update = Learner.update
+    monkeypatch.setattr(Learner, "update", lambda self: (updates.append(1), update(self)))
+    config = AgentConfig(
+        algorithm=algorithm, network="conv", image_shape=(1, 8, 8), convolutions=((2, 3, 2),)
+    )
+    run_warmup(config, Box(0, 255, (64,), np.uint8), Discrete(3))
     assert updates
