@@ -42,7 +42,17 @@ ROWS = (
 )
 """Settings read depending on other ones; those that an algorithm does not read are in ``AgentConfig.unread``."""
 
-OF_CONTINUOUS_ACTIONS = ("sigma", "sigma_min", "squash", "state_dependent_std")
+OF_COMPONENTS = {"dueling": ("dueling_samples",), "trust_region": ("trust_region", "tau")}
+"""Settings of components of ACER, which ``without`` may leave out."""
+
+OF_CONTINUOUS_ACTIONS = (
+    "sigma",
+    "sigma_min",
+    "squash",
+    "state_dependent_std",
+    "dueling_samples",
+    "advantage_hidden",
+)
 OF_SEVERAL_AGENTS = ("relation", "dynamics", "policies")
 
 
@@ -61,6 +71,13 @@ def unread_settings(config: AgentConfig) -> Iterator[tuple[str, str]]:
             readers = f"{row.by} = {_either([_value(reader) for reader in row.readers])}"
             for key in (key for key in row.keys if key in changed):
                 yield key, _message(config, key, readers, row.by)
+    for component in getattr(config, "without", ()):
+        for key in (key for key in OF_COMPONENTS.get(component, ()) if key in changed):
+            setting = _equation(config, key)
+            yield (
+                key,
+                f"{setting} is a setting of the component {component}, which without leaves out",
+            )
 
 
 def unread_by_task(

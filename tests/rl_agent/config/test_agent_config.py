@@ -297,6 +297,18 @@ UNREAD = [
     ({"algorithm": "acer", "batch_size": 9}, "batch_size = 9 is a setting of algorithm = "),
     ({"algorithm": "acer", "sigma_min": 0.1}, "which algorithm = acer does not read"),
     ({"algorithm": "acer", "center_advantages": True}, "which algorithm = acer does not read"),
+    (
+        {"algorithm": "acer", "without": ("dueling",), "dueling_samples": 3},
+        "of the component dueling, which without leaves out",
+    ),
+    (
+        {"algorithm": "acer", "without": ("retrace", "trust_region"), "trust_region": 2.0},
+        "of the component trust_region, which without leaves out",
+    ),
+    (
+        {"algorithm": "acer", "without": ("trust_region",), "tau": 0.3},
+        "tau = 0.3 is a setting of the component trust_region, which without leaves out",
+    ),
     ({"algorithm": "dqn", "sigma": 0.9}, "which algorithm = dqn does not read"),
     ({"algorithm": "dqn", "noisy": True, "epsilon": 0.3}, "noisy = False, which noisy = True does"),
     (
@@ -342,6 +354,11 @@ def test_settings_that_the_task_does_not_use_are_reported():
     for task, count in (({"discrete": True}, 3), ({}, 1), ({"agents_per_env": 2}, 0)):
         told = warnings_of(config, 60_000, **task)
         assert len([w for w in told if "which the task does not have" in w]) == count
+    acer = AgentConfig(algorithm="acer", dueling_samples=3, advantage_hidden=(4,))
+    for discrete in (True, False):
+        told = " ".join(warnings_of(fit(acer, 60_000), 60_000, discrete=discrete))
+        assert ("dueling_samples = 3 is a setting for continuous actions" in told) == discrete
+        assert ("advantage_hidden = (4,) is a setting for continuous actions" in told) == discrete
 
 
 @pytest.mark.parametrize(
