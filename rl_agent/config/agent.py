@@ -69,7 +69,7 @@ class AgentConfig(BaseModel):
     hidden
         Units per hidden layer; ``None`` uses the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv).
     activation
-        Activation of the hidden layers of an mlp; those of a conv are ReLU.
+        Activation of the hidden layers of an mlp; those of a conv, and of DQN and Rainbow, are ReLU.
     window
         ``lstm``: steps before the sampled step over which the network is unrolled (16 in appendix D); ``conv``: earlier
         frames stacked with the current one (3).

@@ -59,7 +59,7 @@ class DQNConfig(WithTarget):
     fits_learning_rate: ClassVar[bool] = False
     serves_boxes: ClassVar[bool] = False
     is_stochastic: ClassVar[bool] = False
-    unread: ClassVar[tuple[str, ...]] = (*WithTarget.unread, "sigma", "squash")
+    unread: ClassVar[tuple[str, ...]] = (*WithTarget.unread, "sigma", "squash", "activation")
 
     algorithm: Literal["dqn"] = "dqn"
     activation: Activation = "relu"

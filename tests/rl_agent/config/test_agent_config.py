@@ -310,6 +310,7 @@ UNREAD = [
         "tau = 0.3 is a setting of the component trust_region, which without leaves out",
     ),
     ({"algorithm": "dqn", "sigma": 0.9}, "which algorithm = dqn does not read"),
+    ({"algorithm": "dqn", "activation": "tanh"}, "which algorithm = dqn does not read"),
     ({"algorithm": "dqn", "noisy": True, "epsilon": 0.3}, "noisy = False, which noisy = True does"),
     (
         {"replay": "none", "beta": 0.5},
