@@ -2,7 +2,7 @@
 
     python benchmarks/learning/rayleigh_benard.py search
     python benchmarks/learning/rayleigh_benard.py evaluate
-    python benchmarks/learning/rayleigh_benard.py page        # the table of the task's page
+    python benchmarks/learning/rayleigh_benard.py page        # the table and the picture of the task's page
 
 The search is that of `baseline_search.py`, and `cases/baselines.py` ships the controller with the highest return.
 Raw results are in benchmarks/results/rayleigh_benard/.
@@ -17,6 +17,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from matplotlib.image import imsave
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0] = str(ROOT)
 
@@ -26,6 +31,8 @@ from benchmarks.pages import fill_in  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
 from benchmarks.studies import Row, read  # noqa: E402
 from cases.baselines import AveragedPDController, above_heaters  # noqa: E402
+from coupling.evaluation.evaluate import baselines_of  # noqa: E402
+from rl_agent.rollout.seeds import EVALUATION_SEED, Purpose, episode_seed  # noqa: E402
 
 RESULTS = STUDIES / "rayleigh_benard"
 TASK, PRESET = "flowsim/RayleighBenard-v0", "quick"
@@ -64,6 +71,19 @@ def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
     return "\n".join(lines)
 
 
+def picture(actions: int = 150) -> npt.NDArray[np.uint8]:
+    """Return the first frame of a test episode above the one after some actions of the PD controller."""
+    env = gymnasium.make(TASK, preset=PRESET, render_mode="rgb_array")
+    controller = baselines_of(TASK, {"preset": PRESET}, EVALUATION_SEED)["pd"]
+    seen, _ = env.reset(seed=episode_seed(Purpose.EVALUATION, EVALUATION_SEED, 0))
+    frames: list[Any] = [env.render()]
+    for _ in range(actions):
+        seen = env.step(controller(seen[None])[0])[0]
+    frames.append(env.render())
+    env.close()
+    return np.concatenate(frames)
+
+
 def main() -> None:
     """Parse the command line and run the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -75,6 +95,7 @@ def main() -> None:
         page = ROOT / "docs/rayleigh_benard.md"
         trained = {who: read(STUDIES / f"{study}.parquet") for who, study in TRAINED.items()}
         fill_in(page, "learning/rayleigh_benard", "baselines", table(kept, trained))
+        imsave(ROOT / "docs/images/rayleigh_benard.png", picture())
     elif command == "search":
         search(TASK, {"preset": PRESET}, KINDS, file)
     else:
