@@ -19,7 +19,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import numpy.typing as npt
 from matplotlib.image import imsave
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +70,8 @@ def table(kept: dict[str, Any], trained: dict[str, list[Row]]) -> str:
     return "\n".join(lines)
 
 
-def picture(actions: int = 150) -> npt.NDArray[np.uint8]:
-    """Return the first frame of a test episode above the one after some actions of the PD controller."""
+def picture(file: Path, actions: int = 150) -> None:
+    """Draw the first frame of a test episode above the one after some actions of the PD controller."""
     env = gymnasium.make(TASK, preset=PRESET, render_mode="rgb_array")
     controller = baselines_of(TASK, {"preset": PRESET}, EVALUATION_SEED)["pd"]
     seen, _ = env.reset(seed=episode_seed(Purpose.EVALUATION, EVALUATION_SEED, 0))
@@ -81,7 +80,7 @@ def picture(actions: int = 150) -> npt.NDArray[np.uint8]:
         seen = env.step(controller(seen[None])[0])[0]
     frames.append(env.render())
     env.close()
-    return np.concatenate(frames)
+    imsave(file, np.concatenate(frames))
 
 
 def main() -> None:
@@ -95,7 +94,7 @@ def main() -> None:
         page = ROOT / "docs/rayleigh_benard.md"
         trained = {who: read(STUDIES / f"{study}.parquet") for who, study in TRAINED.items()}
         fill_in(page, "learning/rayleigh_benard", "baselines", table(kept, trained))
-        imsave(ROOT / "docs/images/rayleigh_benard.png", picture())
+        picture(ROOT / "docs/images/rayleigh_benard.png")
     elif command == "search":
         search(TASK, {"preset": PRESET}, KINDS, file)
     else:
