@@ -502,7 +502,8 @@ class Simulation(State):
         self._use_inflows(which)
         self._fill_given_sides(which)
         self._forget_departed(where)
-        self.time[which], self.dt[which], self.steps[which] = 0.0, 0.0, 0
+        self.time[which], self.dt[which], self._lag[which] = 0.0, 0.0, 0.0
+        self.steps[which] = 0
         self._speed[which] = np.hypot(*self.stream)
         state = self.body_state
         for array in vars(state).values():
