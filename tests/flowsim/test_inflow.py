@@ -35,6 +35,30 @@ def test_a_uniform_start_develops_into_the_same_flow():
     assert sim.u[0, G, G:-G].mean() == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("wall", ["no_slip", "slip"])
+def test_no_velocity_can_be_added_through_walls_and_inflows(wall, turned):
+    """Fluid enters at the low side only; what is added anywhere neither crosses the walls nor changes the inflow."""
+    n = 24
+    if turned:
+        sides = Sides(wall, wall, "inflow", "outflow", bottom_profile="parabolic")
+    else:
+        sides = Sides("inflow", "outflow", wall, wall, left_profile="parabolic")
+    stream = (0.0, 1.0) if turned else (1.0, 0.0)
+    sim = Simulation(
+        Grid(n, n, 1 / n), sides, viscosity=0.01, stream=stream, batch=3, dtype="float64"
+    )
+    y = (np.arange(n) + 0.5) / n
+    for write in (sim.add_velocity, sim.set_velocity):
+        write([2, 0], 0.7, -0.4)
+        for _ in range(4):
+            for b in range(3):
+                u, v = (sim.v[b].T, sim.u[b].T) if turned else (sim.u[b], sim.v[b])
+                np.testing.assert_allclose(u[G, G:-G], poiseuille(y), atol=0.01)
+                np.testing.assert_array_equal(v[G : G + n, [G, G + n]], 0.0)
+            sim.step()
+
+
 def test_each_flow_keeps_its_own_profile_after_a_reset():
     grid, sides = Grid(32, 16, 1 / 16), Sides("inflow", "outflow", "slip", "slip")
     y = (np.arange(16) + 0.5) / 16

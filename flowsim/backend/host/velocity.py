@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend.host.arrays import Arrays
-from flowsim.boundary import Side
+from flowsim.boundary import BOTTOM, Side, normal_to_x
 from flowsim.grid import GHOSTS as G
 from flowsim.inflow import Inflow
 from flowsim.kernels.far_field import forget_departed
@@ -18,6 +18,9 @@ from flowsim.kernels.forcing import LAST_DT
 Array = Any
 FloatArray = NDArray[np.float64]
 
+GIVEN = (Side.INFLOW, Side.SLIP, Side.NO_SLIP)
+"""Sides whose normal velocity is given."""
+
 
 class Velocity(Arrays):
     """Writes the velocity of flows and of their sides."""
@@ -25,7 +28,8 @@ class Velocity(Arrays):
     def set_velocity(self, b: int | Sequence[int], u: ArrayLike, v: ArrayLike) -> None:
         """Set the velocity of one or several simulations on :meth:`Grid.u_faces` and :meth:`Grid.v_faces`.
 
-        The next step is the first one of a multi-step method, and its size follows from the new speed.
+        The velocity through inflow sides and walls stays as it is given there. The next step is the first one of a
+        multi-step method, and its size follows from the new speed.
 
         Raises
         ------
@@ -34,6 +38,7 @@ class Velocity(Arrays):
         """
         where = self._index(b)
         self.u[where], self.v[where] = self._both(where, u, v)
+        self._write_normal_velocity(where, GIVEN)
         self._forget_departed(where)
         self._begin_anew(b)
 
@@ -43,6 +48,7 @@ class Velocity(Arrays):
         along_x, along_y = self._both(where, u, v)
         self.u[where] += along_x
         self.v[where] += along_y
+        self._write_normal_velocity(where, GIVEN)
         self._begin_anew(b)
 
     def _both(self, where: Any, u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
@@ -65,19 +71,22 @@ class Velocity(Arrays):
     def _fill_given_sides(self, which: NDArray[np.bool_]) -> None:
         members = np.flatnonzero(which).tolist()
         where = slice(None) if which.all() else self._index(members)
-        nx, ny, box = self.grid.nx, self.grid.ny, self._device_state.box
+        box = self._device_state.box
         given = np.repeat(
             self.sides.velocities(self.stream)[:, :, None], box.given.shape[-1], axis=2
         )
         box.given[where] = self._device.array(given.astype(self.dtype))
         self._write_inflows(members, [0.0] * self.batch)
-        walls = (Side.INFLOW, Side.SLIP, Side.NO_SLIP, Side.FAR_FIELD)
-        for side, index in ((0, G), (1, G + nx)):
-            if self._side_kinds[side] in walls and side not in self._inflows:
-                self.u[where, index] = given[side, 0, 0]
-        for side, index in ((2, G), (3, G + ny)):
-            if self._side_kinds[side] in walls and side not in self._inflows:
-                self.v[where, :, index] = given[side, 1, 0]
+        self._write_normal_velocity(where, (*GIVEN, Side.FAR_FIELD))
+
+    def _write_normal_velocity(self, where: Any, kinds: Sequence[Side]) -> None:
+        """Write the given velocity through sides of some kinds; steps change it only on far-field sides."""
+        nx, ny, given = self.grid.nx, self.grid.ny, self._device_state.box.given[where]
+        for side in np.flatnonzero(np.isin(self._side_kinds, kinds)).tolist():
+            if normal_to_x(side):
+                self.u[where, G + side * nx] = given[..., side, 0, : ny + 2 * G]
+            else:
+                self.v[where, :, G + (side - BOTTOM) * ny] = given[..., side, 1, : nx + 2 * G]
 
     def _use_inflows(self, which: NDArray[np.bool_]) -> None:
         """Let some simulations use the newest profiles."""

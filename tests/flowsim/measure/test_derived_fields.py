@@ -37,8 +37,8 @@ def test_taylor_green_vortex_at_second_order():
 
 
 def test_solid_body_rotation_is_exact():
-    """u = -w y, v = w x: Q = w^2, psi = -w r^2 / 2 but for a constant; away from the walls, whose ghosts differ."""
-    sim, rate = box(16, Sides.all("slip")), 1.5
+    """u = -w y, v = w x: Q = w^2, psi = -w r^2 / 2 but for a constant; away from the sides, whose ghosts differ."""
+    sim, rate = box(16, Sides.all("open")), 1.5
     sim.set_velocity(0, -rate * sim.grid.u_faces()[1], rate * sim.grid.v_faces()[0])
     x, y = sim.grid.centres()
     inner = slice(1, -1), slice(1, -1)
@@ -50,7 +50,7 @@ def test_solid_body_rotation_is_exact():
 
 def test_plane_strain_and_a_field_with_divergence():
     """u = a x, v = -a y: Q = -a^2. And u = x, v = y: divergence 2."""
-    sim = box(16, Sides.all("slip"))
+    sim = box(16, Sides.all("open"))
     xu, yv = sim.grid.u_faces()[0], sim.grid.v_faces()[1]
     sim.set_velocity(0, 0.7 * xu, -0.7 * yv)
     inner = slice(1, -1), slice(1, -1)
