@@ -1,20 +1,22 @@
 """The two kinds of failure that commands report in one sentence, and the text of these sentences."""
 
+import contextlib
 import errno
 import os
 import re
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = [
     "FULL",
-    "RAISED",
     "ConfigError",
     "RunError",
     "describe_failure",
     "describe_missing",
     "describe_os_error",
+    "ignoring_raised",
     "is_theirs",
     "printable",
     "printable_lines",
@@ -25,9 +27,6 @@ _OURS = [
     for name in ("coupling", "cases", "flowsim", "rl_agent")
 ]
 _NOT_THEIRS = (*_OURS, sysconfig.get_path("stdlib"), "site-packages", "<frozen")
-
-RAISED = (Exception, SystemExit)
-"""Exceptions that count as errors of the user's code; KeyboardInterrupt does not."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of the operating system for a disk without space."""
@@ -49,6 +48,20 @@ def _their_frames(error: BaseException) -> list[traceback.FrameSummary]:
 def is_theirs(error: BaseException) -> bool:
     """Return whether the traceback of an exception contains the user's own code, not only flowsim and libraries."""
     return bool(_their_frames(error))
+
+
+@contextlib.contextmanager
+def ignoring_raised() -> Iterator[None]:
+    """Ignore any exception of the user's code, but not an interruption.
+
+    It may be no ``Exception``: ``sys.exit`` raises another kind, and so do panics of packages written in Rust.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        pass
 
 
 # C0 except tab, DEL, C1, lone surrogates, and characters that break lines or change the text direction

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType, TracebackType
 
-from coupling.errors import RAISED, ConfigError, describe_failure
+from coupling.errors import ConfigError, describe_failure
 
 __all__ = ["KNOWN", "OwnFolder", "find_module", "import_module", "is_known"]
 
@@ -87,7 +87,9 @@ def import_module(module: str, said: str) -> ModuleType:
             missing = f"{module} needs the module {error.name!r}, which is not installed"
             raise ConfigError(f"{said}: {missing}") from error
         raise _module_not_found(module, said) from error
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ConfigError(
             f"{said}: {module} cannot be imported: {describe_failure(error)}"
         ) from error

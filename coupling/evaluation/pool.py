@@ -22,7 +22,7 @@ from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
 from cases.baselines import Controller
-from coupling.errors import RAISED, RunError, describe_failure
+from coupling.errors import RunError, describe_failure
 from coupling.evaluation.result import Evaluation, second_half
 from coupling.launch.launcher import worker_environment
 from coupling.signals import ENDING
@@ -284,7 +284,9 @@ def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: 
             connection.send((len(part.seeds), int(played.lengths.max()), played, ""))
     except (EOFError, BrokenPipeError):
         return
-    except RAISED as error:  # from the controller, or from an environment that cannot start
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # from the controller, or from an environment that cannot start
         connection.send((0, 0, None, describe_failure(error)))
 
 
@@ -318,10 +320,11 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
         open_ &= failed == ""
         returns[open_] += rewards[open_]
         lengths[open_] += 1
-        for index in np.flatnonzero(open_).tolist():
-            if now := _measures_of(infos, index):
-                measured[index].append(now)
         over = terminated | truncated
+        last = infos.get("final_info", infos)
+        for index in np.flatnonzero(open_).tolist():
+            if now := _measures_of(last if over[index] else infos, index):
+                measured[index].append(now)
         cut[open_ & ~over & (lengths >= bound)] = True
         survived[open_ & (cut | (truncated & ~terminated))] = True
         open_ &= ~(over | cut)
@@ -334,13 +337,11 @@ def _play(vector: Any, controller: Controller, part: _Part, progress: Progress) 
 
 
 def _measures_of(infos: dict[str, Any], index: int) -> dict[str, float]:
-    """Return a flow task's measures of the last action of an environment, which may have been reset since."""
-    if "final_info" in infos and infos["_final_info"][index]:
-        infos = infos["final_info"]
+    """Return a flow task's measures of the last action of an environment; other tasks have none."""
+    given = infos.get("measures")
+    measures = given if isinstance(given, dict) else {}
     return {
-        name: float(values[index])
-        for name, values in infos.get("measures", {}).items()
-        if not name.startswith("_")
+        name: float(values[index]) for name, values in measures.items() if not name.startswith("_")
     }
 
 

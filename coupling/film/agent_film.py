@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.baselines import Controller
-from coupling.errors import RAISED, ConfigError, RunError, describe_failure, is_theirs
+from coupling.errors import ConfigError, RunError, describe_failure, is_theirs
 from coupling.evaluation.evaluate import baselines_of
 from coupling.evaluation.pool import held_out_seeds, refuse_unfit
 from coupling.files import read_json, reporting_damage
@@ -159,7 +159,9 @@ def _reporting_errors(env: str) -> Iterator[None]:
     try:
         with OwnFolder():
             yield
-    except RAISED as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         if not is_theirs(error):
             raise
         raise RunError(f"env = {env!r} cannot be filmed: {describe_failure(error)}") from error

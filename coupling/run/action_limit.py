@@ -17,10 +17,10 @@ FIRST_LOOK = 60.0
 """Seconds allowed for creating an environment, in addition to ``workers.step_timeout`` for its first step."""
 
 
-class _TooLong(BaseException):
+class _TooLong(KeyboardInterrupt):
     """Raised in a step that takes too long.
 
-    It is not an Exception, which the environment or its guard would handle as a failure of this step alone.
+    The guard of the environment would handle any other exception as a failure of this step alone.
     """
 
 

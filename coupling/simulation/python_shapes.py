@@ -25,14 +25,18 @@ def shape_from(path: Path, function: str, arguments: dict[str, Any]) -> Body:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ValueError(f"{path} fails: {_told(error)}") from error
     make = getattr(module, function, None)
     if not callable(make):
         raise ValueError(f"function = {function!r}: {path} has no function of this name")
     try:
         body = make(**arguments)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ValueError(f"{function} of {path} fails: {_told(error)}") from error
     if not isinstance(body, Body):
         raise ValueError(
@@ -41,5 +45,5 @@ def shape_from(path: Path, function: str, arguments: dict[str, Any]) -> Body:
     return body
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())

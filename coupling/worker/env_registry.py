@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from coupling.errors import RAISED, ConfigError
+from coupling.errors import ConfigError, ignoring_raised
 from coupling.modules import import_module
 from coupling.worker.cycle_limit import with_cycle_limit
 
@@ -107,7 +107,7 @@ def load_task(env: str) -> None:
     """Import the code of a task without creating it; import errors are reported when it is created."""
     import cases  # noqa: F401  (registers the flow tasks)
 
-    with contextlib.suppress(*RAISED):
+    with ignoring_raised():
         if env.startswith(PARALLEL):
             parallel_env_maker(env)
             return
@@ -124,7 +124,7 @@ def draws_itself(env: str) -> bool:
     """
     import cases  # noqa: F401  (registers the flow tasks)
 
-    with contextlib.suppress(*RAISED):  # the user's module may raise anything, or be missing
+    with ignoring_raised():  # the user's module may raise anything, or be missing
         if env.startswith(PARALLEL):
             made_by: Any = parallel_env_maker(env)
         else:

@@ -18,7 +18,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from cases.error_messages import did_you_mean, nearest
-from coupling.errors import RAISED, ConfigError, describe_failure
+from coupling.errors import ConfigError, describe_failure
 from coupling.settings import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
 from coupling.worker.env_registry import (
@@ -216,7 +216,9 @@ def _reporting_errors(env: str) -> Iterator[None]:
                 f"env_options.{unknown[1]} is no option of env = {env!r}{instead}"
             ) from error
         raise ConfigError(f"env = {env!r} cannot be made: {_sentence(error)}") from error
-    except RAISED as error:  # the user's environment may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's environment may raise anything
         raise ConfigError(f"env = {env!r} cannot be made: {describe_failure(error)}") from error
 
 

@@ -5,7 +5,6 @@ The guard then recreates the environment. It copies the values that it keeps, an
 folder. Single environments and batches are guarded in one file, so that both report the same error in the same way.
 """
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
-from coupling.errors import RAISED, describe_failure, is_theirs
+from coupling.errors import describe_failure, ignoring_raised, is_theirs
 from coupling.modules import OwnFolder
 from coupling.worker.spaces import NotOfSpaceError, flat_actions, flat_observations
 from rl_agent.multi_agent.outcomes import AGENT_ENDED, AGENT_REWARDS, agent_outcomes
@@ -29,6 +28,7 @@ __all__ = [
     "checked_flag",
     "checked_parts",
     "checked_reward",
+    "diverged_of",
     "failures_of",
     "place_of",
     "reset_failures_of",
@@ -41,6 +41,9 @@ _DUE = {
     "reset": ("observation", "info"),
     "step": ("observation", "reward", "terminated", "truncated", "info"),
 }
+
+_OWN_KEYS = ("failed", "reset_failed")
+"""Keys under which the guard itself reports failures in the infos."""
 
 _TRIES = 5
 """Number of attempts at a reset, each in a new environment, because a reset may fail occasionally."""
@@ -56,7 +59,7 @@ def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
     Raises
     ------
     FailureError
-        For any exception, including ``SystemExit``.
+        For any exception except an interruption; some, such as ``SystemExit``, are no ``Exception``.
     """
     with folder:
         try:
@@ -65,7 +68,9 @@ def _called(folder: OwnFolder, name: str, call: Callable[[], T]) -> T:
             raise
         except NotOfSpaceError as error:
             raise FailureError(f"its {name}() returned an observation that is {error}") from error
-        except RAISED as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if "unpack" in str(error) and name in _DUE and not is_theirs(error):
                 # a wrapper of Gymnasium unpacks it before it is checked here
                 what = f"must return {len(_DUE[name])} values, {', '.join(_DUE[name])}: {error}"
@@ -84,7 +89,9 @@ def _made(folder: OwnFolder, make: Callable[[], T]) -> T:
     with folder:
         try:
             return make()
-        except RAISED as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise FailureError(f"it cannot be recreated: {describe_failure(error)}") from error
 
 
@@ -210,7 +217,7 @@ def _has_diverged(info: Any) -> bool:
     """Return whether ``diverged`` in an info is true, or an array with something true; False if that cannot be said."""
     if not isinstance(info, dict) or "diverged" not in info:
         return False
-    with contextlib.suppress(*RAISED):  # an object of the user's may raise anything
+    with ignoring_raised():  # an object of the user's may raise anything
         return bool(np.any(info["diverged"]))
     return False
 
@@ -223,6 +230,25 @@ def _flags(given: Any, name: str, count: int) -> npt.NDArray[np.bool_]:
     if array.dtype == bool:
         return array.copy()
     return np.array([checked_flag(flag, name) for flag in array], bool)
+
+
+def _checked_infos(given: Any, name: str) -> dict[str, Any]:
+    """Return the infos of a batch without what is not theirs: the guard's own keys, and final infos of another form.
+
+    Raises
+    ------
+    FailureError
+        If they are not a dict.
+    """
+    if not isinstance(given, dict):
+        raise FailureError(
+            f"its {name}() returned infos of type {type(given).__name__}, but they must be a dict"
+        )
+    infos = {key: value for key, value in given.items() if key not in _OWN_KEYS}
+    last = infos.pop("final_info", None)
+    if isinstance(last, dict):
+        infos["final_info"] = {key: value for key, value in last.items() if key not in _OWN_KEYS}
+    return infos
 
 
 class Guarded(gym.Wrapper[Any, Any, Any, Any]):
@@ -337,7 +363,7 @@ class Guarded(gym.Wrapper[Any, Any, Any, Any]):
         self._close_own()
 
     def _close_own(self) -> None:
-        with self._folder, contextlib.suppress(*RAISED):
+        with self._folder, ignoring_raised():
             self.env.close()
 
 
@@ -395,6 +421,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
             self.env = _made(self._folder, self._make)
         given = _called(self._folder, "reset", lambda: self.env.reset(seed=seed, options=options))
         observations, infos = checked_parts(given, "reset")
+        infos = _checked_infos(infos, "reset")
         try:
             rows = self._rows(observations)
             self._last = _checked_rows(rows, (self.num_envs, *self._shape), "reset")
@@ -438,6 +465,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
         """
         given = _called(self._folder, "step", lambda: self.env.step(self._own(actions)))
         observations, rewards, terminated, truncated, infos = checked_parts(given, "step")
+        infos = _checked_infos(infos, "step")
         try:
             rows = self._rows(observations)
             rewards = np.asarray(rewards, np.float64).reshape(self.num_envs)
@@ -491,7 +519,7 @@ class GuardedBatch(VectorWrapper[Any, Any, Any, Any, Any]):
 
     def close(self, **options: Any) -> None:
         """Close it, ignoring exceptions."""
-        with self._folder, contextlib.suppress(*RAISED):
+        with self._folder, ignoring_raised():
             self.env.close(**options)
 
 
@@ -513,3 +541,11 @@ def reset_failures_of(infos: dict[str, Any], count: int) -> list[str]:
     """Return why resets failed and were repeated in new environments, by ``reset`` or within ``step``."""
     reasons = infos.get("reset_failed")
     return [""] * count if reasons is None else [reason or "" for reason in reasons]
+
+
+def diverged_of(infos: dict[str, Any], count: int) -> npt.NDArray[np.bool_]:
+    """Return which simulations diverged, according to the task's infos; none if these have another form."""
+    with ignoring_raised():  # an object of the user's may raise anything
+        told = np.asarray(infos.get("final_info", infos).get("diverged", False), bool)
+        return np.broadcast_to(told, count)
+    return np.zeros(count, bool)

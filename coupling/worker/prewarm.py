@@ -10,7 +10,6 @@ import pickle
 import sys
 from typing import IO, Any
 
-from coupling.errors import RAISED
 from coupling.files import private_opener
 from coupling.worker.env_registry import load_task
 from coupling.worker.environments import describe_task, make_vector
@@ -30,9 +29,7 @@ def stand_by() -> None:
         if orders["describes"]:
             _describe(orders, answer)
     vector = None
-    with contextlib.suppress(
-        *RAISED, KeyboardInterrupt
-    ):  # the worker tries again and reports the error
+    with contextlib.suppress(BaseException):  # the worker tries again and reports the error
         vector = make_vector(orders["env"], orders["env_options"], orders["environments"])
     told = _next_order()
     with (
@@ -62,7 +59,7 @@ def _describe(orders: dict[str, Any], answer: IO[bytes]) -> None:
     """Send the description of the task; None if this fails, since the learner then tries and reports the error."""
     task = None
     # a Ctrl-C does not reach this process, so a KeyboardInterrupt is raised by the environment
-    with contextlib.suppress(*RAISED, KeyboardInterrupt):
+    with contextlib.suppress(BaseException):
         task = describe_task(orders["env"], orders["env_options"])
     with contextlib.suppress(BrokenPipeError):
         answer.write(pickle.dumps(task))

@@ -56,6 +56,7 @@ from coupling.worker.environments import agents_per_env, final_observations, mak
 from coupling.worker.guard import (
     FailureError,
     GuardedBatch,
+    diverged_of,
     failures_of,
     reset_failures_of,
 )
@@ -234,7 +235,7 @@ class Worker:
             observations,
             terminated,
             truncated,
-            self._diverged(infos) & ended,
+            diverged_of(infos, self._count) & ended,
             failed,
             final,
             gone,
@@ -269,11 +270,6 @@ class Worker:
         self._heartbeat.failure = reason
         # the reason has to arrive with the STEP that reports the failure
         self._line.send(self._heartbeat.sign_of_life())
-
-    def _diverged(self, infos: dict[str, Any]) -> np.ndarray:
-        """Return which episodes ended because the simulation diverged, according to the task's info."""
-        last = infos.get("final_info", infos)
-        return np.broadcast_to(np.asarray(last.get("diverged", False), bool), self._count)
 
     # --- messages -----------------------------------------------------------------------------------------
 
@@ -473,7 +469,7 @@ def _host(worker: Worker, name: str) -> int:
         how = signal.Signals(number).name
         print(f"{name}: ended by {how}; run the same command to restart it", file=sys.stderr)
         return 128 + number
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         worker.last_word(Error(f"{type(error).__name__}: {error}"))
         raise
     finally:

@@ -67,7 +67,9 @@ class Window:
             write_atomically(self._file, pack_glimpse(episodes.task.scene(0), episodes.caption(0)))
         except OSError:  # a full disk, for example: the run has more important things to write
             pass
-        except Exception as error:  # the scene of a user's task may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the scene of a user's task may raise anything
             print(
                 f"the flow cannot be shown: {describe_failure(error)}", file=sys.stderr, flush=True
             )

@@ -17,6 +17,10 @@ def number(name):
     return float(name.rpartition(" ")[2])
 
 
+class Panic(BaseException):
+    """Not an Exception, as the panics of packages written in Rust."""
+
+
 class Wild(gym.Env):
     """Episodes of 20 steps with reward 1; all observations share one buffer with the step and the episode.
 
@@ -30,6 +34,8 @@ class Wild(gym.Env):
     def __init__(self, what="", at=2, render_mode=None):
         if what == "exit when made":
             sys.exit(3)
+        if what == "panic when made":
+            raise Panic("overflow")
         if what == "chdir":
             os.makedirs("elsewhere", exist_ok=True)
             os.chdir("elsewhere")
@@ -70,6 +76,8 @@ class Wild(gym.Env):
                 raise RuntimeError("told to")
             if self.what == "exit":
                 sys.exit(3)
+            if self.what == "panic":
+                raise Panic("overflow")
             if self.what == "four":
                 return self.buffer, 1.0, over, {}
             if self.what.startswith("reward "):
@@ -104,6 +112,8 @@ class Wild(gym.Env):
             raise AttributeError("no viewer")
         if self.what == "close exits":
             sys.exit(3)
+        if self.what == "close panics":
+            raise Panic("overflow")
 
 
 class Unlucky(gym.Env):
@@ -244,6 +254,25 @@ class SpoiledBatch(VectorEnv):
         last[4], last[5] = np.array([np.nan, 2.0]), np.array([2.0, 2.0])
         ended = np.arange(6) > 3
         return seen, paid, ended, np.zeros(6, bool), {"final_obs": last}
+
+
+class TellingBatch(VectorEnv):
+    """Two environments whose steps have these infos, the same for each of the calls."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, infos):
+        self.num_envs, self.infos = 2, infos
+        self.single_observation_space, self.single_action_space = SEEN, BOX
+        self.observation_space = batch_space(SEEN, 2)
+        self.action_space = batch_space(BOX, 2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros((2, 2)), {}
+
+    def step(self, actions):
+        no = np.zeros(2, bool)
+        return np.zeros((2, 2)), np.ones(2), no, no, self.infos
 
 
 class Spaces(gym.Env):

@@ -36,6 +36,9 @@ def ring(radius):
 
 def nothing():
     return [1, 2]
+
+def stopping():
+    raise SystemExit("no licence")
 """
 
 
@@ -188,6 +191,10 @@ def test_output_stays_below_max_size(case, tmp_path):
         (
             "bodies.0={shape: python, center: [2, 2], file: shapes.py, function: ring, arguments: {r: 1}}",
             "ring of {folder}/shapes.py fails: TypeError: ",
+        ),
+        (
+            "bodies.0={shape: python, center: [2, 2], file: shapes.py, function: stopping}",
+            "stopping of {folder}/shapes.py fails: SystemExit: no licence",
         ),
     ],
 )

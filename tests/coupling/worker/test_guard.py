@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from gymnasium import spaces
-from wild import NESTED_ACTIONS, NESTED_SEEN, SpoiledBatch, Wild
+from wild import NESTED_ACTIONS, NESTED_SEEN, SpoiledBatch, TellingBatch, Wild
 
 from cases.baselines import ZeroController
 from coupling.errors import ConfigError, RunError
@@ -20,7 +20,13 @@ from coupling.worker.environments import (
     make_single,
     make_vector,
 )
-from coupling.worker.guard import FailureError, GuardedBatch, failures_of, reset_failures_of
+from coupling.worker.guard import (
+    FailureError,
+    GuardedBatch,
+    diverged_of,
+    failures_of,
+    reset_failures_of,
+)
 from coupling.worker.spaces import flat_actions, flat_observations
 
 STAY = np.zeros((2, 1), np.float32)
@@ -40,6 +46,7 @@ def wild(what, at=2, count=2):
     [
         ("raise", r"its step\(\) raised RuntimeError: told to \(wild.py, line \d+, in step\)"),
         ("exit", r"its step\(\) raised SystemExit: 3 \(wild.py, line \d+, in step\)"),
+        ("panic", r"its step\(\) raised Panic: overflow \(wild.py, line \d+, in step\)"),
         ("four", r"its step\(\) returned 4 values, but must return 5 values: observation, reward, .*"),
         ("reward nan", r"the reward of its step\(\) is not finite: nan \(wild.py, .*"),
         ("reward -1e39", r"the reward of its step\(\) is beyond the 1e\+18 .*: -1e\+39 \(wild.py.*"),
@@ -179,20 +186,25 @@ def test_environment_that_can_never_be_reset_is_refused():
 
 
 @pytest.mark.parametrize("make", [make_single, lambda *task: make_vector(*task, 1), describe_task])
-def test_environment_that_exits_when_made_is_refused(make):
-    with pytest.raises(ConfigError, match=r"cannot be made: SystemExit: 3 \(wild.py, line"):
-        make("wild:Wild-v0", {"what": "exit when made"})
+@pytest.mark.parametrize(
+    ("what", "told"), [("exit when made", "SystemExit: 3"), ("panic when made", "Panic: overflow")]
+)
+def test_environment_that_exits_when_made_is_refused(make, what, told):
+    with pytest.raises(ConfigError, match=rf"cannot be made: {told} \(wild.py, line"):
+        make("wild:Wild-v0", {"what": what})
 
 
 def test_module_that_exits_on_import_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "exiting.py").write_text(
-        "import os\nos.chdir('/')\nraise SystemExit('no licence')\n"
-    )
-    with pytest.raises(ConfigError, match=r"exiting cannot be imported: SystemExit: no licence"):
-        describe_task("exiting:Task-v0", {})
-    assert os.getcwd() == str(tmp_path)
+    for kind in ("SystemExit", "GeneratorExit"):
+        (tmp_path / f"raises_{kind}.py").write_text(
+            f"import os\nos.chdir('/')\nraise {kind}('no licence')\n"
+        )
+        told = rf"raises_{kind} cannot be imported: {kind}: no licence"
+        with pytest.raises(ConfigError, match=told):
+            describe_task(f"raises_{kind}:Task-v0", {})
+        assert os.getcwd() == str(tmp_path)
 
 
 def test_chdir_of_an_environment_affects_only_itself(tmp_path, monkeypatch):
@@ -206,7 +218,7 @@ def test_chdir_of_an_environment_affects_only_itself(tmp_path, monkeypatch):
         assert set(environment.unwrapped.folders) == {str(tmp_path / "elsewhere")}
 
 
-@pytest.mark.parametrize("what", ["close raises", "close exits"])
+@pytest.mark.parametrize("what", ["close raises", "close exits", "close panics"])
 def test_errors_on_close_are_ignored(what):
     vector, single = wild(what), make_single("wild:Wild-v0", {"what": what})
     vector.close()
@@ -469,3 +481,37 @@ def test_any_divergence_that_an_info_speaks_of_is_read_without_an_error(said, ex
     seen, reward, *_, info = environment.step(np.zeros(1, np.float32))
     assert (seen.tolist(), reward) == ([0.0, 0.0], 1.0)
     assert info == ({"diverged": True} if expected else {})
+
+
+@pytest.mark.parametrize(
+    ("infos", "expected"),
+    [
+        ({}, [False, False]),
+        ({"diverged": np.array([False, True])}, [False, True]),
+        ({"final_info": {"diverged": np.array([True, False])}}, [True, False]),
+        ({"diverged": [True, True, True]}, [False, False]),
+        ({"diverged": np.ones((2, 3), bool)}, [False, False]),
+        ({"diverged": [Moody(), Moody()]}, [False, False]),
+        ({"final_info": np.array([{"diverged": True}, None])}, [False, False]),
+        ({"failed": np.array([True, False]), "reset_failed": [1, 0]}, [False, False]),
+        ({"final_info": {"failed": [True, True]}}, [False, False]),
+    ],
+)
+def test_infos_of_a_batch_may_have_any_form(infos, expected):
+    batch = GuardedBatch(lambda: TellingBatch(infos))
+    batch.reset(seed=0)
+    *_, told = batch.step(STAY)
+    assert diverged_of(told, 2).tolist() == expected
+    assert failures_of(told, 2) == reset_failures_of(told, 2) == ["", ""]
+
+
+@pytest.mark.parametrize("infos", [None, [{}, {}]])
+def test_infos_of_a_batch_that_are_no_dict_are_a_failure(infos):
+    batch = GuardedBatch(lambda: TellingBatch(infos))
+    batch.reset(seed=0)
+    *_, told = batch.step(STAY)
+    kind = type(infos).__name__
+    assert (
+        failures_of(told, 2)
+        == [f"its step() returned infos of type {kind}, but they must be a dict"] * 2
+    )
