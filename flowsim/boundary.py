@@ -139,6 +139,19 @@ class Sides:
         return given
 
 
+def side_number(side: str) -> int:
+    """Return the index of a side in arrays.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    """
+    if side not in SIDE_NAMES:
+        raise ValueError(f"side = {side!r}: the sides are {', '.join(SIDE_NAMES)}")
+    return SIDE_NAMES.index(side)
+
+
 @device_function
 def normal_to_x(side: int) -> bool:
     """Return whether a side is the left or right one."""

@@ -250,8 +250,8 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     path : Path
         A file written by :func:`write_restart`.
     simulation : Simulation
-        Same set-up as the one that was written, except for the viscosity, which is read from the file. It is left
-        unchanged when the file is refused.
+        Same set-up as the one that was written, except for sensors, and for the viscosity, which is read from the file.
+        It is left unchanged when the file is refused.
 
     Returns
     -------
@@ -278,8 +278,16 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
             raise ValueError(
                 f"the restart file {path} belongs to a simulation with {key} = {theirs}, but this one has {ours}"
             )
-        for b in range(simulation.batch):
-            simulation.set_state(b, {name: array[()] for name, array in file[f"member{b}"].items()})
+        members = [
+            {name: array[()] for name, array in file[f"member{b}"].items()}
+            for b in range(simulation.batch)
+        ]
+        if not _same_force_field(members, simulation):
+            raise ValueError(
+                f"the restart file {path} belongs to a simulation with another force_field"
+            )
+        for b, state in enumerate(members):
+            simulation.set_state(b, state)
         for n, instrument in enumerate(simulation.instruments):
             group = file.get(f"instrument{n}", {})
             state = {name: array[()] for name, array in group.items()}
@@ -310,11 +318,24 @@ def _setup(simulation: Simulation) -> dict[str, Any]:
     }
     if simulation.jets:
         setup["jets"] = [_describe(jet) for jet in simulation.jets]
+    if simulation.is_forced:
+        setup |= simulation.given_forcing()
     if simulation.heat is not None:
         setup["temperature"] = _describe(simulation.heat)
     # JSON turns tuples into lists, as in a set-up that is read from a file
     described: dict[str, Any] = json.loads(json.dumps(setup, default=_plain))
     return described
+
+
+def _same_force_field(members: Sequence[dict[str, Any]], simulation: Simulation) -> bool:
+    """Return whether states have the force field of a simulation, whose function is code and cannot be compared."""
+    return all(
+        np.allclose(state[name], own[name], rtol=1e-5, atol=1e-6)
+        for b, state in enumerate(members)
+        for own in (simulation.get_state(b),)
+        for name in ("force_x", "force_y")
+        if name in state and name in own
+    )
 
 
 def _difference(written: Any, own: Any, key: str = "") -> tuple[str, Any, Any] | None:

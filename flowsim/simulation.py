@@ -25,7 +25,7 @@ from flowsim.bodies import Body
 from flowsim.bodies.checks import check_bodies, check_kinds
 from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
-from flowsim.boundary import SIDE_NAMES, Sides
+from flowsim.boundary import SIDE_NAMES, Sides, side_number
 from flowsim.grid import GHOSTS, Grid
 from flowsim.inflow import Inflow, Profile, check_stream, has_outlet
 from flowsim.kernels.layout import (
@@ -557,7 +557,8 @@ class Simulation(State):
         Raises
         ------
         ValueError
-            For a side that is not an inflow, a profile of the wrong shape, or an inflow into a box without an outlet.
+            For an unknown side or one that is not an inflow, a profile of the wrong shape, or an inflow into a box
+            without an outlet.
         """
         self._add_inflow(side, profile)
         which = self._chosen("which", which)
@@ -580,7 +581,8 @@ class Simulation(State):
         }
 
     def _add_inflow(self, side: str, profile: Profile) -> None:
-        if side not in SIDE_NAMES or getattr(self.sides, side) != "inflow":
+        side_number(side)
+        if getattr(self.sides, side) != "inflow":
             raise ValueError(f"side = {side!r}: only an inflow side has a profile")
         inflow = Inflow(side, profile, self.grid, self.batch, self.stream)
         if not has_outlet(self.sides):

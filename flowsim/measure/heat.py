@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.backend import step
-from flowsim.boundary import SIDE_NAMES, normal_to_x
+from flowsim.boundary import SIDE_NAMES, normal_to_x, side_number
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.heat import GIVEN
 
@@ -28,7 +28,7 @@ def side_heat_flux(flow: State, side: str) -> FloatArray:
     Raises
     ------
     ValueError
-        For a periodic side, or a flow without a temperature.
+        For an unknown or periodic side, or a flow without a temperature.
     """
     number = _number(flow, side)
     _fill_temperature(flow)
@@ -104,9 +104,10 @@ def _fill_temperature(flow: State) -> None:
 
 
 def _number(flow: State, side: str) -> int:
-    if side not in SIDE_NAMES or getattr(flow.sides, side) == "periodic":
+    number = side_number(side)
+    if getattr(flow.sides, side) == "periodic":
         raise ValueError(f"side = {side!r}: only a side that is not periodic lets heat in")
-    return SIDE_NAMES.index(side)
+    return number
 
 
 def conduction(flow: State, side: str) -> FloatArray:

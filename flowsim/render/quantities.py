@@ -118,8 +118,12 @@ def choose(names: str, ranges: str | None = None) -> list[Quantity]:
     Raises
     ------
     ValueError
-        For an unknown or repeated name, or a range that is not a positive number for one of these quantities.
+        For names or ranges that are no text, an unknown or repeated name, or a range that is not a positive number for
+        one of these quantities.
     """
+    for option, given in (("fields", names), ("range", ranges)):
+        if not isinstance(given, str | None):
+            raise ValueError(f"{option} is {given!r}, but must be text, separated by commas")
     chosen: dict[str, Quantity] = {}
     for name in names.split(","):
         if name not in QUANTITIES or name in chosen:

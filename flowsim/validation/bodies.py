@@ -113,7 +113,7 @@ def leak(effort: Effort) -> Result:
             0.0,
             0.01,
             setup,
-            "solid: none",
+            "no fluid passes through a solid",
         ),
         compare(
             "largest speed through the ellipse over U",
@@ -121,7 +121,7 @@ def leak(effort: Effort) -> Result:
             0.0,
             0.01,
             setup,
-            "solid: none",
+            "no fluid passes through a solid",
         ),
     ]
     curve = Curve.of("u on the major axis over U", worst[::8, 0], worst[::8, 1])

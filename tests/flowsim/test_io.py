@@ -175,6 +175,33 @@ def test_restart_of_another_setup_is_refused_with_the_setting(tmp_path):
         assert all(np.array_equal(array, before[name]) for name, array in other.get_state().items())
 
 
+def test_restart_of_a_flow_driven_by_another_force_is_refused(tmp_path):
+    def driven(strength=0.1, **changes):
+        field = {"force_field": lambda x, y: (strength * np.sin(y), 0 * x)}
+        around = Sides("periodic", "periodic", "no_slip", "no_slip")
+        return simulation(bodies=[], sides=around, **({"body_force": (0.1, 0.0)} | field | changes))
+
+    path, flow = tmp_path / "restart.h5", driven()
+    flow.body_force[:] = (0.3, 0.0)  # of the flow now, not of its set-up
+    write_restart(path, flow)
+    again = driven()
+    read_restart(path, again)
+    np.testing.assert_array_equal(again.body_force, [(0.3, 0.0)])
+    for changes, words in (
+        ({"body_force": (0.2, 0.0)}, r"body_force\.0\.0 = 0\.1, but this one has 0\.2"),
+        (
+            {"body_force": None, "mean_velocity": (1.0, None)},
+            r"body_force\.0\.0 = 0\.1, but this one has 0\.0",
+        ),
+        ({"force_field": None}, "force_field = True, but this one has False"),
+        ({"strength": 0.2}, "another force_field"),
+    ):
+        other = driven(**changes)
+        with pytest.raises(ValueError, match=words):
+            read_restart(path, other)
+        assert not np.array_equal(other.body_force, again.body_force)
+
+
 def shaken(time: float) -> tuple[float, float, float, float, float, float]:
     return 1.5, 2 + 0.1 * np.sin(time), 0.0, 0.0, 0.1 * np.cos(time), 0.0
 

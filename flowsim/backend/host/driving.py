@@ -44,6 +44,16 @@ class Driving(Arrays):
             along_y += self.to_host(forcing.along_y[b])
         return along_x, along_y
 
+    def given_forcing(self) -> dict[str, Any]:
+        """Return the force and the mean velocity that each simulation was made with, and whether it has a field."""
+        force, held = np.split(self._first_forcing[:, : TARGET_X + 2], [TARGET_X], axis=1)
+        return {
+            "body_force": force.tolist(),
+            # NaN would differ from itself
+            "mean_velocity": [[None if np.isnan(u) else u for u in both] for both in held.tolist()],
+            "force_field": self._force_field is not None,
+        }
+
     @property
     def spring_stiffness(self) -> FloatArray:
         """Stiffness (B, K, 3) of the springs of bodies along x, y and angle, in rho U^2 and rho U^2 D^2; writable."""

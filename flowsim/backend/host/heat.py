@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend.host.arrays import Arrays
-from flowsim.backend.temperature import AlongSide, along_side
-from flowsim.boundary import SIDE_NAMES
+from flowsim.backend.temperature import AlongSide, along_side, cells_along
+from flowsim.boundary import side_number
 from flowsim.grid import GHOSTS as G
 from flowsim.kernels.heat import REFERENCE
 from flowsim.kernels.records import Heat
@@ -84,20 +84,30 @@ class Heated(Arrays):
         Raises
         ------
         ValueError
-            For values that are not finite or of a wrong shape, or for a periodic side.
+            For values that are not finite or of a wrong shape, or for an unknown or periodic side.
         """
-        self._needs_heat()
-        if side not in SIDE_NAMES or getattr(self.sides, side) == "periodic":
-            raise ValueError(f"side = {side!r}: only a side that is not periodic has a temperature")
+        number = self._heated_side(side)
         given = along_side(side, values, self.grid, self.batch)
         which = self._chosen("which", which)
-        self._side_heat[which, SIDE_NAMES.index(side), : given.shape[1]] = given[which]
+        self._side_heat[which, number, : given.shape[1]] = given[which]
 
     def side_temperature(self, side: str) -> FloatArray:
-        """Return the temperature of a side, or its flux into the box, at the cells along it, (B, n)."""
+        """Return the temperature of a side, or its flux into the box, at the cells along it, (B, n).
+
+        Raises
+        ------
+        ValueError
+            For an unknown or periodic side.
+        """
+        number = self._heated_side(side)
+        return self._side_heat[:, number, : cells_along(side, self.grid)].copy()
+
+    def _heated_side(self, side: str) -> int:
         self._needs_heat()
-        n = self.grid.ny if side in SIDE_NAMES[:2] else self.grid.nx
-        return self._side_heat[:, SIDE_NAMES.index(side), :n].copy()
+        number = side_number(side)
+        if getattr(self.sides, side) == "periodic":
+            raise ValueError(f"side = {side!r}: only a side that is not periodic has a temperature")
+        return number
 
     def sample_temperature(self, points: ArrayLike) -> FloatArray:
         """Interpolate the temperature bilinearly between cell centres at given points.

@@ -141,10 +141,12 @@ class Snapshots(Arrays):
     def _check_states(self, states: dict[str, NDArray[Any]]) -> None:
         """Raise an error for stacked states that belong to another grid, precision or set of bodies."""
         own = self._state_arrays()
-        if set(states) != set(own):
-            raise ValueError(
-                f"the state has the fields {sorted(states)}, this simulation has {sorted(own)}"
-            )
+        for names, fault in (
+            (set(own) - set(states), "lacks fields of this simulation"),
+            (set(states) - set(own), "has fields that this simulation lacks"),
+        ):
+            if names:
+                raise ValueError(f"the state {fault}: {', '.join(sorted(names))}")
         for name, array in own.items():
             shape, dtype = states[name].shape[1:], states[name].dtype
             if shape != array.shape[1:] or dtype != array.dtype:

@@ -308,5 +308,16 @@ def test_unsupported_uses_of_temperature_are_refused() -> None:
         nusselt_number(sim, "bottom")
     with pytest.raises(ValueError, match="only a side that is not periodic"):
         sim.set_side_temperature("left", 1.0)
+    with pytest.raises(ValueError, match="only a side that is not periodic"):
+        sim.side_temperature("left")
+    for use in (
+        sim.side_temperature,
+        lambda side: sim.set_side_temperature(side, 1.0),
+        lambda side: sim.set_inflow(side, "parabolic"),
+        lambda side: side_heat_flux(sim, side),
+        lambda side: nusselt_number(sim, side),
+    ):
+        with pytest.raises(ValueError, match="side = 'up': the sides are left, right, bottom, top"):
+            use("up")
     with pytest.raises(ValueError, match="control volumes do not count the buoyancy"):
         sim.measure_control_volumes()

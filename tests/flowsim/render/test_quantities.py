@@ -69,6 +69,8 @@ def test_fields_and_ranges_are_parsed():
         ("speed", "inf", "positive number"),
         ("speed", "vorticity=3", "of what is shown"),
         ("speed", "two", "such as speed=4"),
+        (["speed"], None, r"fields is \['speed'\], but must be text"),
+        ("speed", 3.0, "range is 3.0, but must be text"),
     ],
 )
 def test_invalid_fields_and_ranges_are_refused(names, ranges, words):
