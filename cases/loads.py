@@ -10,6 +10,8 @@ from flowsim import Simulation
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
+LOAD_NAMES = ("drag", "lift", "torque", "power")
+
 
 class Loads:
     """Time averages of the loads on the bodies over one action, each of shape (B, K) for K bodies.

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cases.loads import BoolArray, FloatArray, Loads
+from cases.loads import LOAD_NAMES, BoolArray, FloatArray, Loads
 from flowsim import Simulation
 
 # Bounds of observations, far beyond usual values: an observation must lie in its space even if the simulation diverged.
@@ -70,6 +70,11 @@ class Sensor(ABC):
         """Attach the sensor to a task.
 
         ``name`` is its key in the memory of the task, and ``first`` the index of its first body-fixed point.
+
+        Raises
+        ------
+        ValueError
+            For bodies or points that the flow of the task does not have.
         """
         self.task = task
 
@@ -109,6 +114,12 @@ class Motion(Sensor):
         self._bodies = list(bodies)
         self.limits = np.array([np.pi, VELOCITY_LIMIT, VELOCITY_LIMIT, ANGULAR_VELOCITY_LIMIT])
 
+    def bind(self, task: Measured, name: str, first: int) -> None:
+        """Attach the sensor to a task."""
+        super().bind(task, name, first)
+        _check_bodies(self, self._bodies, task)
+        _check_one_each(self, self._bodies, task)
+
     def read(self) -> FloatArray:
         """Return angle, velocity and angular velocity."""
         state, bodies = self.task.simulation.body_state, self._bodies
@@ -133,6 +144,11 @@ class Skin(Sensor):
     def __init__(self, bodies: Sequence[int], skin: npt.ArrayLike, outside: npt.ArrayLike) -> None:
         self._bodies = list(bodies)
         self._skin, self._outside = np.asarray(skin, np.float64), np.asarray(outside, np.float64)
+        if self._skin.shape != self._outside.shape or self._skin.shape[1:] != (2,):
+            raise ValueError(
+                f"skin and outside have the shapes {self._skin.shape} and {self._outside.shape}, "
+                "but must both have (n, 2)"
+            )
         self.limits = np.full(self._skin.size, VELOCITY_LIMIT)
         self._first = 0
 
@@ -143,6 +159,7 @@ class Skin(Sensor):
     def bind(self, task: Measured, name: str, first: int) -> None:
         """Attach the sensor to a task."""
         super().bind(task, name, first)
+        _check_one_each(self, self._bodies, task)
         self._first = first
 
     def read(self) -> FloatArray:
@@ -191,6 +208,16 @@ class Probes(Sensor):
         pressure = np.full(len(self._points), PRESSURE_LIMIT)
         self.limits = velocity if quantity == "velocity" else pressure
 
+    def bind(self, task: Measured, name: str, first: int) -> None:
+        """Attach the sensor to a task."""
+        super().bind(task, name, first)
+        width, height = task.simulation.grid.size
+        for x, y in self._points:
+            if not (0.0 <= x <= width and 0.0 <= y <= height):
+                raise ValueError(
+                    f"Probes: ({x:g}, {y:g}) is not in the box of {width:g} x {height:g}"
+                )
+
     def read(self) -> FloatArray:
         """Return the measurements of the probes."""
         simulation = self.task.simulation
@@ -216,7 +243,16 @@ class MeanLoads(Sensor):
 
     def __init__(self, bodies: Sequence[int], names: Sequence[str] = ("drag", "lift")) -> None:
         self._bodies, self._names = list(bodies), tuple(names)
+        if isinstance(names, str) or not set(names) <= set(LOAD_NAMES):
+            raise ValueError(
+                f"names = {names!r}: a sequence of loads, each one of {', '.join(LOAD_NAMES)}"
+            )
         self.limits = np.full(len(self._bodies) * len(self._names), LOAD_LIMIT)
+
+    def bind(self, task: Measured, name: str, first: int) -> None:
+        """Attach the sensor to a task."""
+        super().bind(task, name, first)
+        _check_bodies(self, self._bodies, task)
 
     def read(self) -> FloatArray:
         """Return the averages, quantity by quantity."""
@@ -316,6 +352,20 @@ class PastActions(_PastValues):
     def note(self, commands: FloatArray) -> None:
         """Store the newest commands."""
         self._add(commands)
+
+
+def _check_bodies(sensor: Sensor, bodies: Sequence[int], task: Measured) -> None:
+    count, name = len(task.simulation.bodies), type(sensor).__name__
+    for k in bodies:
+        if not 0 <= k < count:
+            raise ValueError(f"{name} is on body {k}, but there are {count} bodies")
+
+
+def _check_one_each(sensor: Sensor, bodies: Sequence[int], task: Measured) -> None:
+    if len(bodies) not in (1, task.agents):
+        raise ValueError(
+            f"{type(sensor).__name__} is on {len(bodies)} bodies, but takes one for each of {task.agents} agents"
+        )
 
 
 def each_agent(values: FloatArray, agents: int) -> FloatArray:
