@@ -195,7 +195,10 @@ class FlowTask(ABC, Generic[OptionsT]):
         return {}
 
     def disturb(self, simulation: Simulation) -> None:
-        """Disturb the developing flow: push it upwards behind the first body, or in the middle without one."""
+        """Disturb the flow before it develops: push it upwards behind the first body, or in the middle without one.
+
+        It must not be random, because the developed flow is looked up in the cache by the disturbed one.
+        """
         assert self._development is not None
         x, y = simulation.grid.v_faces()
         position = simulation.body_state.position[0]

@@ -121,7 +121,8 @@ def load_or_build(
         A batch of one in its initial state, which is advanced if the bank has to be built.
     development : Development
     disturb : callable
-        Adds a disturbance to the flow, so that instabilities do not have to grow from round-off errors.
+        Adds a disturbance to the flow, so that instabilities do not have to grow from round-off errors. It is called
+        even if the bank is in the cache, which is searched for the disturbed flow; so it must not be random.
 
     Raises
     ------
@@ -137,6 +138,9 @@ def load_or_build(
     if development.damping is None:
         del how["damping"]  # keeps the keys of banks from versions without damping
     recipe = recipe_of(simulation) | {"development": how, "solver": solver_fingerprint()}
+    disturb(simulation)
+    # what the task's code did to the flow, however it did it
+    recipe["start"] = content_hash(simulation.get_state(0))
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:20]
     path = cache_folder("flows") / f"flow-{key}.npz"
     bank = _read(path)
@@ -147,7 +151,7 @@ def load_or_build(
         with filelock.FileLock(path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
             bank = _read(path)
             if bank is None:
-                bank = _simulate(simulation, development, disturb)
+                bank = _simulate(simulation, development)
                 _write(path, bank)
     except filelock.Timeout:
         raise TimeoutError(
@@ -225,12 +229,9 @@ def _write(path: Path, states: Arrays) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _simulate(
-    simulation: Simulation, development: Development, disturb: Callable[[Simulation], None]
-) -> Arrays:
-    """Develop the flow and return the snapshots, stacked."""
+def _simulate(simulation: Simulation, development: Development) -> Arrays:
+    """Develop the disturbed flow and return the snapshots, stacked."""
     progress = _Progress(development.time + development.snapshots * development.spacing)
-    disturb(simulation)
     damping = development.damping
     states: list[Arrays] = []
     with SelectiveFrequencyDamping(simulation, *damping) if damping else nullcontext():

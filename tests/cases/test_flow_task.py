@@ -278,6 +278,7 @@ def test_bank_holds_the_fixed_bodies_and_driven_bodies_are_refused(monkeypatch):
     )
     monkeypatch.setattr(Pair, "flow", lambda self: Flow(bodies=[disk]))
     monkeypatch.setattr(Pair, "agent_bodies", ())
+    monkeypatch.setattr(Pair, "sensors", lambda self: [Probes([(3.0, 1.5)])])
     with pytest.raises(ValueError, match="driven by a function of time"):
         PairEnv()
 
@@ -305,7 +306,7 @@ def test_start_without_placed_bodies_continues_the_stored_flow(monkeypatch):
     np.testing.assert_array_equal(ours, alone.velocity_at_centres())
 
 
-def _task(flow, development=None, actuators=()):
+def _task(flow, development=None, actuators=(), sensors=None, **members):
     """Return the environment of a task without reward, in the given flow."""
 
     class Bare(FlowTask[Options]):
@@ -323,12 +324,12 @@ def _task(flow, development=None, actuators=()):
             return actuators
 
         def sensors(self):
-            return [Probes([(3.0, 1.5)])]
+            return sensors or [Probes([(3.0, 1.5)])]
 
         def reward(self, commands):
             return np.zeros(self.batch)
 
-    return type("BareEnv", (FlowEnv,), {"task_class": Bare})()
+    return type("BareEnv", (FlowEnv,), {"task_class": type("Task", (Bare,), members)})()
 
 
 FIRST = Disk(diameter=0.5, center=(1.0, 1.5))
@@ -394,6 +395,27 @@ def test_flow_without_a_body_develops_and_is_followed():
     np.testing.assert_array_equal(env.task.focus(0), (2.0, 1.5))
 
 
+def test_flow_of_another_disturbance_is_not_read_from_the_cache(tmp_path, monkeypatch):
+    """Tasks whose own `disturb` differs, as after an edit of the file, or depends on something else."""
+    monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
+
+    def pushed(strength):
+        def disturb(self, simulation):
+            x, y = simulation.grid.v_faces()
+            bump = np.exp(-((x - 2.0) ** 2) - (y - 1.5) ** 2)
+            simulation.add_velocity(0, 0.0, strength * bump)
+
+        return disturb
+
+    flow, several = Flow(bodies=[FIRST]), {}
+    for strength in (0.1, 0.2, 0.2):
+        env = _task(flow, SHORT, disturb=pushed(strength))
+        several.setdefault(strength, []).append(env.task._bank["v"].tobytes())
+    assert several[0.1] != several[0.2][:1]
+    assert several[0.2][0] == several[0.2][1]
+    assert len(list(tmp_path.glob("flows/*.npz"))) == 2
+
+
 def test_bank_is_refused_for_an_inflow_that_varies_in_time_and_bodies_that_do_not_exist():
     channel = Sides("inflow", "outflow", "slip", "slip")
     flow = Flow(
@@ -450,6 +472,32 @@ def test_invalid_parts_are_refused():
         Probes([1.0, 1.0])
     with pytest.raises(ValueError, match="it must be at least 1"):
         PastActions(0)
+    with pytest.raises(ValueError, match=r"skin and outside have the shapes \(1, 2\) and \(2, 2\)"):
+        Skin([0], [(0.3, 0.0)], [(0.4, 0.0), (0.0, 0.4)])
+    for names in (["darg"], "drag"):
+        with pytest.raises(ValueError, match="each one of drag, lift, torque, power"):
+            MeanLoads([0], names)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "message"),
+    [
+        (Probes([(1.0, 1.0), (4.1, 1.0)]), r"Probes: \(4.1, 1\) is not in the box of 4 x 3"),
+        (Probes([(np.nan, 1.0)], "pressure"), r"Probes: \(nan, 1\) is not in the box"),
+        (History(Probes([(1.0, -0.1)]), 2), r"Probes: \(1, -0.1\) is not in the box"),
+        (MeanLoads([1]), "MeanLoads is on body 1, but there are 1 bodies"),
+        (MeanLoads([-1]), "MeanLoads is on body -1, but there are 1 bodies"),
+        (Motion([1]), "Motion is on body 1, but there are 1 bodies"),
+        (Motion([0, 0]), "Motion is on 2 bodies, but takes one for each of 1 agents"),
+        (
+            Skin([0, 0], [(0.3, 0.0)], [(0.4, 0.0)]),
+            "Skin is on 2 bodies, but takes one for each of 1 agents",
+        ),
+    ],
+)
+def test_sensor_of_what_the_flow_does_not_have_is_refused(sensor, message):
+    with pytest.raises(ValueError, match=message):
+        _task(Flow(bodies=[FIRST]), sensors=[sensor])
 
 
 def test_power_is_the_work_of_the_force_on_the_centre_of_mass():
