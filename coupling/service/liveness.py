@@ -136,10 +136,9 @@ class Liveness:
             if silence > self._terms.dead_after and not self._may_be_in_a_step(session):
                 lost.append((slot, f"no sign of life for {silence:.1f} s"))
             elif not session.entry.waiting and busy > self._terms.step_timeout:
+                what = "an environment step" if session.entry.sequence else "the first reset"
                 limit = self._terms.step_timeout
-                lost.append(
-                    (slot, f"an environment step took longer than step_timeout = {limit:g} s")
-                )
+                lost.append((slot, f"{what} took longer than workers.step_timeout = {limit:g} s"))
         return lost
 
     def forgotten(self) -> list[int]:

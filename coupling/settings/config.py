@@ -133,7 +133,10 @@ class WorkerSettings(BaseModel):
         "training; by default with a single process",
     )
     step_timeout: float = Field(
-        default=300.0, gt=0, le=1e9, description="time limit of an environment step in seconds"
+        default=300.0,
+        gt=0,
+        le=1e9,
+        description="time limit of an environment step, and of the first reset, in seconds",
     )
     heartbeat: float = Field(default=1.0, gt=0, le=1e9, description="seconds between heartbeats")
     dead_after: float = Field(

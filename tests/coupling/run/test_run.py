@@ -253,7 +253,7 @@ def test_hanging_environment_is_replaced_after_step_timeout(shell):
     )
     done = shell.run("train", preset)
     assert done.returncode == 0, done.stderr
-    assert "longer than step_timeout = 1 s" in done.stderr
+    assert "longer than workers.step_timeout = 1 s" in done.stderr
     assert shell.status()["restarts"] >= 2
 
 

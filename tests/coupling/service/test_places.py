@@ -136,6 +136,18 @@ def test_worker_may_be_silent_for_step_timeout(served, clock):
     assert "step_timeout = 6 s" in lost_after(server, clock, 1.0)
 
 
+def test_first_reset_that_takes_too_long_is_called_so(served, clock):
+    _, server, peer = served
+    worker = peer()
+    worker.join()
+    assert (
+        lost_after(server, clock, 6.5)
+        == "the first reset took longer than workers.step_timeout = 6 s"
+    )
+    worker.reset()
+    assert "an environment step took longer than workers.step" in lost_after(server, clock, 6.5)
+
+
 def test_silent_remote_worker_is_given_up_when_another_process_claims_its_slot(serve, clock):
     _, server, peer = serve(step_timeout=100.0)
     worker, newcomer = peer(), peer()
