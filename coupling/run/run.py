@@ -33,6 +33,7 @@ from coupling.run.warmup import run_warmup
 from coupling.settings import EXTERNAL
 from coupling.settings.config import RunConfig, fitted, with_overrides
 from coupling.settings.content import folder_name
+from coupling.settings.unread import unread_settings
 from coupling.signals import Interrupted, Signals, number_of
 from coupling.worker.env_registry import PARALLEL, is_flow
 from coupling.worker.environments import Task, describe_task
@@ -106,14 +107,15 @@ def train(
         screen.say(f"env = {config.env!r}: {note}")
     if task.episode_steps is None:
         screen.say(f"warning: env = {config.env!r} {_without_an_end(config.env)}")
-    for warning in warnings_of(
+    of_the_agent = warnings_of(
         config.agent,
         config.run.steps,
         task.episode_steps,
         config.workers.agents,
         discrete=not isinstance(task.action_space, Box),
         agents_per_env=task.agents_per_env,
-    ):
+    )
+    for warning in (*of_the_agent, *unread_settings(config)):
         screen.say(f"warning: {warning}")
     _carry_through(folder, config, task, learner, screen, prewarmed)
     return folder
@@ -217,6 +219,9 @@ def resume(
     screen.say(
         f"resuming {folder.path} from its checkpoint at {learner.environment_steps} environment steps"
     )
+    reported = set(unread_settings(before))
+    for warning in (each for each in unread_settings(config) if each not in reported):
+        screen.say(f"warning: {warning}")
     _carry_through(
         folder, config, task, learner, screen, prewarmed, discard_damaged=discard_damaged
     )

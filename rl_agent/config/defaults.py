@@ -9,7 +9,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rl_agent.config.agent import AgentConfig
 from rl_agent.config.kinds import Remembering
@@ -75,7 +75,7 @@ def warnings_of(
         One sentence per warning, with the key, its value and a fitting value as ``key=value``.
     """
     told = list(_warnings(config, steps, episode_steps))
-    fitting = _fitting(config, steps, episode_steps)
+    fitting = _fitting(config, steps, episode_steps, gamma=config.gamma)
     by_task = unread_by_task(config, discrete=discrete, agents_per_env=agents_per_env)
     told += [
         f"agent.{sentence}"
@@ -94,11 +94,10 @@ def warnings_of(
     return told
 
 
-def _fitting(config: Config, steps: int, episode_steps: int | None) -> Config:
-    """Return the fitted settings if only the algorithm and its network are given."""
-    return fit(
-        type(config)(network=config.network, image_shape=config.image_shape), steps, episode_steps
-    )
+def _fitting(config: Config, steps: int, episode_steps: int | None, **given: Any) -> Config:
+    """Return the fitted settings if only the algorithm, its network and ``given`` are given."""
+    only = type(config)(network=config.network, image_shape=config.image_shape, **given)
+    return fit(only, steps, episode_steps)
 
 
 def _warnings(config: AgentConfig, steps: int, episode_steps: int | None) -> Iterator[str]:

@@ -78,6 +78,12 @@ def unread_settings(config: AgentConfig) -> Iterator[tuple[str, str]]:
                 key,
                 f"{setting} is a setting of the component {component}, which without leaves out",
             )
+    if "value_limit" in changed and getattr(config, "atoms", None) == 1:
+        setting = _equation(config, "value_limit")
+        yield (
+            "value_limit",
+            f"{setting} is a setting of several atoms, which atoms = 1 does not read",
+        )
 
 
 def unread_by_task(

@@ -12,8 +12,8 @@ from rl_agent.networks.q_network import QNetwork
 from rl_agent.replay import EpisodeMemory
 from rl_agent.replay.batch import Source, gather_n_step_transitions
 
-PLAIN = {"clip_rewards": False, "value_limit": 3.0}
-RAINBOW = {"atoms": 5, "n_step": 3, "sampler": "uniform", **PLAIN}
+PLAIN = {"clip_rewards": False}
+RAINBOW = {"atoms": 5, "value_limit": 3.0, "n_step": 3, "sampler": "uniform", **PLAIN}
 
 
 def outputs_of(network, weights, x, noise=None):

@@ -311,6 +311,7 @@ UNREAD = [
     ),
     ({"algorithm": "dqn", "sigma": 0.9}, "which algorithm = dqn does not read"),
     ({"algorithm": "dqn", "activation": "tanh"}, "which algorithm = dqn does not read"),
+    ({"algorithm": "dqn", "value_limit": 20.0}, "several atoms, which atoms = 1 does not read"),
     ({"algorithm": "dqn", "noisy": True, "epsilon": 0.3}, "noisy = False, which noisy = True does"),
     (
         {"replay": "none", "beta": 0.5},
@@ -348,6 +349,12 @@ def test_a_written_configuration_has_no_setting_that_is_not_read(algorithm, netw
         assert warnings_of(read, 60_000, 200) == warnings_of(written, 60_000, 200)
         assert not [told for told in warnings_of(read, 60_000, 200) if "does not read" in told]
         assert AgentConfig(**config.model_dump()) == config
+
+
+def test_a_fitted_value_limit_that_one_atom_does_not_read_is_not_reported():
+    fitted = fit(AgentConfig(algorithm="dqn", gamma=0.5), 60_000)
+    assert fitted.value_limit == 2.0
+    assert warnings_of(fitted, 60_000) == []
 
 
 def test_settings_that_the_task_does_not_use_are_reported():
