@@ -39,6 +39,7 @@ ROWS = (
     Row(("beta", "far_policy_target"), "replay", ("refer", "refer-2")),
     Row(("epsilon", "epsilon_steps"), "noisy", (False,)),
     Row(("noise_sigma",), "noisy", (True,)),
+    Row(("policy_learning_rate",), "shared_network", (False,)),
 )
 """Settings read depending on other ones; those that an algorithm does not read are in ``AgentConfig.unread``."""
 

@@ -32,7 +32,8 @@ class Gradient:
     Parameters
     ----------
     algorithm
-        The algorithm, with the networks ``policy``, ``critic`` and for continuous actions ``advantage``.
+        The algorithm, with the networks ``policy``, ``critic`` unless it shares that of the policy, and for continuous
+        actions ``advantage``.
     config
         Settings of the algorithm.
     """
@@ -152,9 +153,12 @@ class Gradient:
         config, m, mu = self._config, len(batch.action), batch.behaviour_mean
         both, taken = np.concatenate([steps, after]), batch.action[:, 0].astype(np.int64)
         each = np.arange(m)
-        average = softmax(self._forward("policy", batch, steps, average=True))
-        logits = self._forward("policy", batch, both)
-        every_phi, every_q = softmax(logits), self._forward("critic", batch, both)
+        choices, is_shared = self._algorithm.sizes.choices, config.shared_network
+        average = softmax(self._forward("policy", batch, steps, average=True)[:, :choices])
+        outputs = self._forward("policy", batch, both)
+        logits = outputs[:, :choices]
+        every_q = outputs[:, choices:] if is_shared else self._forward("critic", batch, both)
+        every_phi = softmax(logits)
         every_value = (every_phi * every_q).sum(1)
         phi, q_all, value = every_phi[:m], every_q[:m], every_value[:m]
         p, q = np.maximum(phi, LEAST_P), q_all[each, taken]
@@ -187,8 +191,11 @@ class Gradient:
         grad_logits, grad_q = np.zeros_like(logits), np.zeros_like(every_q)
         grad_logits[:m] = -share * phi * (z - (phi * z).sum(1, keepdims=True))
         grad_q[each, taken] = -share * error
-        self._backward("policy", grad_logits)
-        self._backward("critic", grad_q)
+        if is_shared:
+            self._backward("policy", np.concatenate([grad_logits, grad_q], axis=1))
+        else:
+            self._backward("policy", grad_logits)
+            self._backward("critic", grad_q)
         return {"rho": rho, "kl": kl, "far": far}, value, losses
 
 

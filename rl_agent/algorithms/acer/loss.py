@@ -18,9 +18,9 @@ Continuous actions (algorithm 3). Networks for the policy's mean phi = m(s) (fix
     L_Q      = ( Qret - Q~(s_i, a_i) )^2 / 2 + ( V_target - V(s_i) )^2 / 2,
     V_target = V_i + min(1, rho_i) ( Qret - Q~_i )                                                         (eq. 14)
 
-Discrete actions (algorithm 2). Networks for phi = pi(.|s) and Q(s, .); V_i = sum_a pi(a|s_i) Q(s_i, a);
-c_i = min(1, rho_i); Qret instead of Qopc; and the
-correction is sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
+Discrete actions (algorithm 2). Networks for phi = pi(.|s) and Q(s, .), or one for both (``shared_network``);
+V_i = sum_a pi(a|s_i) Q(s_i, a); c_i = min(1, rho_i); Qret instead of Qopc; and the correction is
+sum_a [1 - c / rho_i(a)]+ pi(a|s_i) ( Q(s_i, a) - V_i ) grad_phi log pi(a|s_i).
 Calls alternate (algorithm 1): one on-policy call on the segments collected since the last on-policy call, so that each
 is used on-policy exactly once, then Poisson(``replay_ratio``) calls on the memory.
 
@@ -59,12 +59,13 @@ from rl_agent.algorithms.segments import (
     SegmentAlgorithm,
     Segments,
     between,
-    make_actor,
     retrace,
     step_indices,
     trust_region_step,
 )
+from rl_agent.algorithms.segments import make_actor as make_separate_actor
 from rl_agent.networks import Parts, Views, has_analytic_gradient, make_network
+from rl_agent.networks.actor import Actor, categorical_head
 from rl_agent.networks.distributions import densities
 from rl_agent.normalization.spaces import Sizes
 from rl_agent.runtime.lazy_torch import torch
@@ -75,6 +76,14 @@ F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
 
+def make_actor(config: ACERConfig, sizes: Sizes) -> Actor:
+    """Build the policy; a network that it shares with Q has first the logits as outputs, then Q."""
+    if not config.shared_network:
+        return make_separate_actor(config, sizes)
+    network = make_network(config, sizes.observation, 2 * sizes.choices)
+    return Actor(network, 0, categorical_head(sizes.choices))
+
+
 class ACER(SegmentAlgorithm):
     """A policy with its average, and critics; see the module docstring."""
 
@@ -83,7 +92,11 @@ class ACER(SegmentAlgorithm):
     def __init__(self, config: ACERConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         state = sizes.observation
-        if sizes.choices:
+        groups = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
+        if config.shared_network:
+            parts = Parts(policy=actor.network)
+            groups = {"both": ("policy", "policy")}
+        elif sizes.choices:
             parts = Parts(policy=actor.network, critic=make_network(config, state, sizes.choices))
         else:
             hidden = (
@@ -98,8 +111,7 @@ class ACER(SegmentAlgorithm):
             parts = Parts(
                 policy=actor.network, advantage=advantage, critic=make_network(config, state, 1)
             )
-        first = "critic" if sizes.choices else "advantage"
-        groups = {"policy": ("policy", "policy"), "critic": (first, "critic")}
+            groups["critic"] = ("advantage", "critic")
         super().__init__(config, sizes, actor, parts, groups, rng)
         if config.device == "cpu" and has_analytic_gradient(self.network):
             self.analytic_gradient = gradient.Gradient(self, config)
@@ -124,7 +136,10 @@ class ACER(SegmentAlgorithm):
         action, config = inputs["action"], self.config
         m = len(action)
         views, (steps, after) = self.parts.views(weights), step_indices(inputs)
-        mean, average = self._policies(views, inputs, steps)
+        mean = self.along("policy", views, inputs, steps)
+        with torch.no_grad():
+            target_views = self.parts.views(inputs["target_weights"])
+            average = self.along("policy", target_views, inputs, steps)
         std = torch.full_like(mean[0], config.sigma)
         behaviour = inputs["behaviour_mean"], inputs["behaviour_std"]
         # a' first, then u_1 ... u_n
@@ -177,17 +192,17 @@ class ACER(SegmentAlgorithm):
     def _discrete(self, weights: torch.Tensor, inputs: Tensors) -> tuple[torch.Tensor, Tensors]:
         action, config = inputs["action"].long(), self.config
         views, (steps, after) = self.parts.views(weights), step_indices(inputs)
-        logits, average_logits = self._policies(views, inputs, steps)
-        phi, average = torch.softmax(logits, -1), torch.softmax(average_logits, -1)
-        q_all = self.along("critic", views, inputs, steps)
+        logits, q_all = self._logits_and_q(views, inputs, steps)
+        with torch.no_grad():
+            target = self.parts.views(inputs["target_weights"])
+            average = torch.softmax(self._logits_and_q(target, inputs, steps)[0], -1)
+        phi = torch.softmax(logits, -1)
         q = q_all.gather(1, action).squeeze(1)
         with torch.no_grad():
             p = phi.clamp(min=1e-6)
             value = (phi * q_all).sum(1)
-            next_p = torch.softmax(self.along("policy", views, inputs, after), -1)
-            last = (next_p * self.along("critic", views, inputs, after)).sum(1) * inputs[
-                "nonterminal"
-            ]
+            next_logits, next_q = self._logits_and_q(views, inputs, after)
+            last = (torch.softmax(next_logits, -1) * next_q).sum(1) * inputs["nonterminal"]
             rho_all = p / inputs["behaviour_mean"].clamp(min=1e-6)
             rho = rho_all.gather(1, action).squeeze(1)
             grid, flat = between(inputs)
@@ -208,12 +223,12 @@ class ACER(SegmentAlgorithm):
             policy_loss, value_loss, inputs, {"value": value, "rho": rho, "kl": kl}
         )
 
-    def _policies(
-        self, views: Views, inputs: Tensors, steps: torch.Tensor
+    def _logits_and_q(
+        self, views: Views, inputs: Tensors, index: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the outputs of the policy and of its average."""
-        with torch.no_grad():
-            average = self.along(
-                "policy", self.parts.views(inputs["target_weights"]), inputs, steps
-            )
-        return self.along("policy", views, inputs, steps), average
+        """Compute the logits and Q of all actions, (M, K) each, from one network or two."""
+        outputs = self.along("policy", views, inputs, index)
+        if self.config.shared_network:
+            logits, q = outputs.split(self.sizes.choices, -1)
+            return logits, q
+        return outputs, self.along("critic", views, inputs, index)

@@ -184,20 +184,22 @@ def continuous_step(step, v, advantage, samples, std_mu, without):
 
 
 @pytest.mark.parametrize(
-    ("choices", "without"),
+    ("choices", "without", "shared"),
     [
-        (choices, without)
+        (choices, without, False)
         for choices in (0, 3)
         for without in ("", "retrace", "dueling", "trust_region", "bias_correction")
         if not (choices and without == "dueling")
-    ],
+    ]
+    + [(3, "", True)],
 )
-def test_acer_matches_its_pseudo_code(choices, without):
+def test_acer_matches_its_pseudo_code(choices, without, shared):
     """Algorithms 2 and 3 segment by segment: dtheta and dtheta_v as they are accumulated there.
 
-    ``without`` leaves out one of their components.
+    ``without`` leaves out one of their components; with ``shared`` both are gradients of one network.
     """
     settings = {
+        "shared_network": shared,
         "without": (without,) if without else (),
         "importance_clip": 1.2,
         "trust_region": 0.05,
@@ -217,8 +219,13 @@ def test_acer_matches_its_pseudo_code(choices, without):
     held = algorithm.weights.astype(float)
     softmax = lambda x: np.exp(x) / np.exp(x).sum()  # noqa: E731
     statistics = softmax if choices else np.asarray
-    phi_of = lambda s, flat: statistics(network(algorithm, "policy", s, flat))  # noqa: E731
-    value_of = lambda s, flat: network(algorithm, "critic", s, flat)  # noqa: E731
+    logits_of = lambda s, flat: network(algorithm, "policy", s, flat)[: choices or None]  # noqa: E731
+    phi_of = lambda s, flat: statistics(logits_of(s, flat))  # noqa: E731
+
+    def value_of(s, flat):
+        if not shared:
+            return network(algorithm, "critic", s, flat)
+        return network(algorithm, "policy", s, flat)[choices:]
 
     directions, targets = [], []
     steps, n = batch.exists.shape
@@ -291,6 +298,8 @@ def test_acer_matches_its_pseudo_code(choices, without):
     parts = {"policy": policys_loss, "critic": critics_loss} | (
         {} if choices else {"advantage": critics_loss}
     )
+    if shared:
+        parts = {"policy": lambda flat: policys_loss(flat) + critics_loss(flat)}
     for part, loss in parts.items():
         where = some(algorithm, part)
         np.testing.assert_allclose(
@@ -411,6 +420,13 @@ def test_replay_ratio_is_refused_for_continuous_actions():
     space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     with pytest.raises(ValueError, match="replay_ratio = 2 is for discrete actions"):
         Learner(AgentConfig(algorithm="acer", replay_ratio=2.0), space, space, agents=1, seed=0)
+
+
+def test_network_of_policy_and_q_is_for_discrete_actions_and_has_one_learning_rate():
+    learner = a_learner("acer", choices=3, shared_network=True)
+    assert learner.algorithm.rates(0.5) == {"both": 0.5 * learner.config.learning_rate}
+    with pytest.raises(ValueError, match="shared_network = True is for discrete actions"):
+        a_learner("acer", shared_network=True)
 
 
 def test_leaving_out_unavailable_components_is_refused():

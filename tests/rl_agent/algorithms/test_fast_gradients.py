@@ -21,6 +21,13 @@ FAST = {
     "sac": {},
     "acer": {"episodes": 5, "segment": 6, "acting": "window"},
     "acer, discrete": {"episodes": 5, "segment": 6, "choices": 3, "acting": "window"},
+    "acer, discrete, shared": {
+        "episodes": 5,
+        "segment": 6,
+        "choices": 3,
+        "acting": "window",
+        "shared_network": True,
+    },
     "ppo": {"horizon": 64},
     "vracer": {"advantage": "gaussian"},
     "vracer, discrete": {"choices": 3},
@@ -119,14 +126,16 @@ WITHOUT = ("retrace", "dueling", "trust_region", "bias_correction")
 
 
 @pytest.mark.parametrize(
-    ("choices", "net", "without"),
-    [(choices, net, ()) for choices in (0, 3) for net in NETWORKS]
-    + [(0, "mlp", (component,)) for component in WITHOUT]
-    + [(3, "mlp", (component,)) for component in WITHOUT if component != "dueling"],
+    ("choices", "net", "without", "shared"),
+    [(choices, net, (), False) for choices in (0, 3) for net in NETWORKS]
+    + [(0, "mlp", (component,), False) for component in WITHOUT]
+    + [(3, "mlp", (component,), False) for component in WITHOUT if component != "dueling"]
+    + [(3, net, (), True) for net in NETWORKS],
 )
-def test_analytic_gradient_of_acer_equals_autograd(choices, net, without):
+def test_analytic_gradient_of_acer_equals_autograd(choices, net, without, shared):
     """Segments that begin in the middle and at the start of episodes; every term occurs in some of them."""
     settings = {
+        "shared_network": shared,
         "without": without,
         "episodes": 7,
         "segment": 6,
@@ -137,7 +146,7 @@ def test_analytic_gradient_of_acer_equals_autograd(choices, net, without):
     small = {} if choices else {"advantage_hidden": (4,)}
     learner = a_learner("acer", choices=choices, hidden=(6, 5), **NETWORKS[net] | settings | small)
     algorithm, rng = learner.algorithm, np.random.default_rng(5)
-    algorithm.weights[:] *= 3.0 if net in ("lstm", "burn-in") else 1.0
+    algorithm.weights[:] *= 3.0 if net in ("lstm", "burn-in") or shared else 1.0
     algorithm.target[:] -= 0.3 * rng.standard_normal(len(algorithm.target)).astype(np.float32)
     rules = learner.refer.rules(0)._replace(c_max=1.5)
     for seed in (1, 2):  # the second reuses the buffers of the first

@@ -309,6 +309,10 @@ UNREAD = [
         {"algorithm": "acer", "without": ("trust_region",), "tau": 0.3},
         "tau = 0.3 is a setting of the component trust_region, which without leaves out",
     ),
+    (
+        {"algorithm": "acer", "shared_network": True, "policy_learning_rate": 0.1},
+        "of shared_network = False, which shared_network = True does not read",
+    ),
     ({"algorithm": "dqn", "sigma": 0.9}, "which algorithm = dqn does not read"),
     ({"algorithm": "dqn", "activation": "tanh"}, "which algorithm = dqn does not read"),
     ({"algorithm": "dqn", "value_limit": 20.0}, "several atoms, which atoms = 1 does not read"),

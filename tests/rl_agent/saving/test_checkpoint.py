@@ -38,6 +38,12 @@ ALGORITHMS = {
     "sac, from a learned subset": {"activation": "relu", "sampler": "ero"},
     "acer": {"episodes": 3, "segment": 6, "network": "lstm"},
     "acer, discrete": {"episodes": 3, "segment": 6, "environment": Push},
+    "acer, discrete, shared": {
+        "episodes": 3,
+        "segment": 6,
+        "environment": Push,
+        "trunks": "shared",
+    },
     "tis": {"episodes": 3, "segment": 6, "network": "lstm"},
     "trust-tis, discrete": {"episodes": 3, "segment": 6, "environment": Push},
     "trust-a3c": {"horizon": 6, "learning_rate": 1e-3},

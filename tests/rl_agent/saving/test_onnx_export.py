@@ -72,6 +72,7 @@ def test_exported_recurrent_policy_acts_like_the_original(tmp_path):
         ("td3", {}),
         ("naf", {}),
         ("acer", {"actions": CHOICES}),
+        ("acer", {"actions": CHOICES, "shared_network": True}),
         ("ppo", {}),
         ("rainbow", {"actions": CHOICES}),
         (
