@@ -32,6 +32,59 @@ _SHOWN_OTHERWISE = (
     "written",
     "age_seconds",
 )
+_OF_A_RUN = {
+    "epoch": "earlier starts of the run",
+    "environment_steps": "environment steps",
+    "steps_planned": "planned environment steps",
+    "gradient_steps": "gradient steps",
+    "steps_after_warm_up": "environment steps after warm-up",
+    "ratio": "environment steps per gradient step after warm-up",
+    "env_steps_per_gradient_step": "planned environment steps per gradient step (F)",
+    "episodes": "finished episodes",
+    "mean_return": "mean return of the latest episodes",
+    "mean_length": "mean length of the latest episodes (steps)",
+    "recent_episodes": "latest episodes, finished",
+    "recent_under_way": "latest episodes, unfinished but already longer",
+    "recent_age_steps": "environment steps since the first of them ended",
+    "steps_per_second": "environment steps per second",
+    "updates_per_second": "gradient steps per second",
+    "round_trips_per_second": "actions sent per second",
+    "batch_size": "actions per forward pass of the policy",
+    "restarts": "restarts of workers",
+    "refused": "peers whose handshake failed",
+    "diverged": "episodes ended because their simulation diverged",
+    "failed": "episodes ended because their environment failed",
+    "unlearnable": "steps that cannot be learned from",
+    "repeats": "repeated messages, answered as before",
+    "pauses": "messages repeated before they were answered",
+    "stale": "messages that arrived after a later one",
+    "forks": "messages of a second process with the same session",
+    "recovered": "last messages of dead workers, sent by their replacements",
+    "strangers": "messages of unknown sessions",
+    "violations": "frames that violated the protocol",
+    "unheard": "ignored frames of peers that had violated it",
+    "pid": "process of the learner",
+    "host": "machine of the learner",
+}
+"""What ``flowsim status`` calls the numbers of ``status.json``."""
+_OF_A_WORKER = {
+    "slot": "worker",
+    "pid": "process",
+    "host": "machine",
+    "last_sign_of_life_seconds": "silence (s)",
+    "step_seconds": "step (s)",
+    "delay_p50_us": "median delay (us)",
+    "delay_p99_us": "99 % delay (us)",
+    "failure": "last failure",
+}
+_SPARE_OF_A_WORKER = (
+    "resends",
+    "99 % delay (us)",
+    "steps",
+    "starts",
+    "median delay (us)",
+    "machine",
+)
 
 
 def _show(table: Table) -> None:
@@ -163,7 +216,7 @@ def print_status(status: dict[str, Any]) -> None:
     table = Table("what", "value", title=printable(f"run {status['run']}: {status['state']}"))
     for key, value in status.items():
         if key not in _SHOWN_OTHERWISE:
-            table.add_row(printable(key.replace("_", " ")), number(value))
+            table.add_row(printable(_OF_A_RUN.get(key, key.replace("_", " "))), number(value))
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status["written"]))
     table.add_row("written", f"{when}, {_duration(status['age_seconds'])} ago")
     if status.get("absent"):
@@ -176,7 +229,7 @@ def print_status(status: dict[str, Any]) -> None:
     )
     _show(table)
     if status["workers"]:
-        print_rows([worker | {"agents": _span(worker["agents"])} for worker in status["workers"]])
+        print_rows([_worker_row(worker) for worker in status["workers"]], _SPARE_OF_A_WORKER)
     events = [(death["time"], death["reason"]) for death in status["deaths"]]
     events += [
         (warning["time"], f"warning: {warning['text']}") for warning in status.get("warnings", [])
@@ -185,6 +238,11 @@ def print_status(status: dict[str, Any]) -> None:
         print(f"{time.strftime('%H:%M:%S', time.localtime(moment))} {printable_lines(text)}")
     if news := _news(status):
         print(printable(news))
+
+
+def _worker_row(worker: dict[str, Any]) -> dict[str, Any]:
+    shown = worker | {"agents": _span(worker["agents"])}
+    return {_OF_A_WORKER.get(key, key): value for key, value in shown.items()}
 
 
 def _news(status: dict[str, Any]) -> str:

@@ -1,8 +1,12 @@
-"""Evaluations print a task's measures with enough digits, even small ones."""
+"""What commands print of evaluations and of the status of a run."""
+
+import json
+import re
 
 import pytest
 
-from coupling.run.tables import print_results
+from coupling.run.status import read_status
+from coupling.run.tables import print_results, print_status
 
 RESULT = {
     "mean_return": 1.0, "ci95": [0.5, 1.5], "mean_length": 9.0, "survival": 1.0, "episodes": 4,
@@ -24,3 +28,21 @@ def test_measures_have_three_digits(capsys, monkeypatch, mean, rms, printed):
     monkeypatch.setenv("COLUMNS", "200")
     print_results({"zero": RESULT | {"measures": {"energy": {"mean": mean, "rms": rms}}}}, None)
     assert printed in capsys.readouterr().out
+
+
+def test_status_is_printed_in_words_and_fits_the_terminal(shell, capsys, monkeypatch):
+    done = shell.run("train", shell.preset(run={"steps": 300}, workers={"processes": 1}))
+    assert done.returncode == 0, done.stderr
+    file = shell.run_folder / "status.json"
+    words = {key.replace("_", " ") for key in json.loads(file.read_text()) if "_" in key}
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_status(read_status(file))
+        lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+        assert not [line for line in lines if "_" in line]
+        first = {line.strip("│ ").partition("  ")[0] for line in lines if line.startswith("│")}
+        assert first & words == {"environment steps", "gradient steps"}
+        assert max(map(len, lines)) <= width
+        (heads,) = [line for line in lines if "process ┃" in line]
+        assert ("median delay (us)" in heads) == (width == 200)
