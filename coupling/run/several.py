@@ -1,12 +1,16 @@
 """One training with each of several seeds, one after the other; completed ones are skipped."""
 
+import contextlib
+import fcntl
+import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from coupling.errors import ConfigError
+from coupling.files import make_folders, private_opener, refuse_unwritable
 from coupling.run.folder import RunFolder
 from coupling.run.run import is_complete
 from coupling.settings.config import RunConfig, load_config
@@ -85,38 +89,69 @@ def train_each(
     if any(word.split("=")[0] == "run.seed" for word in overrides):
         raise ConfigError("run.seed and --seeds both set the seed; give only one of them")
     config = load_config(preset, overrides)
-    base = config.run.name or _free_name(config, preset, seeds)
-    folders = [RunFolder(Path(config.run.folder) / f"{base}-seed{seed}") for seed in seeds]
-    begun = [folder.path.exists() for folder in folders]
-    for folder, is_begun in zip(folders, begun, strict=True):
-        if is_begun:
-            _refuse_other_settings(folder, config)
-    for seed, folder, is_begun in zip(seeds, folders, begun, strict=True):
-        try:
-            if is_begun and is_complete(folder):
-                say(f"{folder.path} is finished already")
-                continue
-            say(f"{folder.path}: seed {seed} of {len(seeds)} seeds")
+    name = config.run.name
+    with contextlib.nullcontext(name) if name else _holding_name(config, preset, seeds) as base:
+        folders = [RunFolder(Path(config.run.folder) / f"{base}-seed{seed}") for seed in seeds]
+        begun = [folder.path.exists() for folder in folders]
+        for folder, is_begun in zip(folders, begun, strict=True):
             if is_begun:
-                resume(folder.path)
-            else:
-                begin([*overrides, f"run.seed={seed}", f"run.name={folder.path.name}"])
-        except KeyboardInterrupt as stop:
-            onward = f"run the same command again for the remaining seeds, with run.name={base} if it is not given yet"
-            raise Interrupted(
-                "; ".join(filter(None, [str(stop), onward])), number_of(stop)
-            ) from stop
+                _refuse_other_settings(folder, config)
+        for seed, folder, is_begun in zip(seeds, folders, begun, strict=True):
+            try:
+                if is_begun and is_complete(folder):
+                    say(f"{folder.path} is finished already")
+                    continue
+                say(f"{folder.path}: seed {seed} of {len(seeds)} seeds")
+                if is_begun:
+                    resume(folder.path)
+                else:
+                    begin([*overrides, f"run.seed={seed}", f"run.name={folder.path.name}"])
+            except KeyboardInterrupt as stop:
+                onward = (
+                    "run the same command again for the remaining seeds, with "
+                    f"run.name={base} if it is not given yet"
+                )
+                raise Interrupted(
+                    "; ".join(filter(None, [str(stop), onward])), number_of(stop)
+                ) from stop
     return folders
 
 
-def _free_name(config: RunConfig, preset: str | None, seeds: Sequence[int]) -> str:
-    """Return the first ``PRESET-N`` for which no run with one of these seeds exists."""
+@contextlib.contextmanager
+def _holding_name(config: RunConfig, preset: str | None, seeds: Sequence[int]) -> Iterator[str]:
+    """Hold the first ``PRESET-N`` for which no run with one of these seeds exists and that no other command holds."""
     runs, name = Path(config.run.folder), preset_name(preset) if preset else folder_name(config.env)
-    return next(
-        f"{name}-{n}"
-        for n in range(1, 10**9)
-        if not any((runs / f"{name}-{n}-seed{seed}").exists() for seed in seeds)
-    )
+    refuse_unwritable("run.folder", runs, is_folder=True)
+    was_there = runs.exists()
+    make_folders(runs)
+    try:
+        for base in (f"{name}-{n}" for n in range(1, 10**9)):
+            with _locked(runs / f".{base}-seeds.lock") as is_ours:
+                if is_ours and not any((runs / f"{base}-seed{seed}").exists() for seed in seeds):
+                    yield base
+                    return
+    finally:
+        if not was_there:
+            with contextlib.suppress(OSError):  # not empty
+                runs.rmdir()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Lock a file that exists only meanwhile; yields False if another process has it."""
+    with open(path, "w", opener=private_opener) as lock:
+        try:  # the system frees the lock of a dead process
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        if not os.fstat(lock.fileno()).st_nlink:  # its holder has just removed it
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _refuse_other_settings(folder: RunFolder, config: RunConfig) -> None:

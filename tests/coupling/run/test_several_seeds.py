@@ -176,6 +176,34 @@ def test_without_a_name_the_first_free_one_is_taken(tmp_path, monkeypatch):
     assert names == [[f"{base}-1-seed0", f"{base}-1-seed1"], [f"{base}-2-seed1", f"{base}-2-seed2"]]
 
 
+def test_commands_that_run_at_the_same_time_take_different_names(tmp_path, monkeypatch):
+    """The second one begins before any run folder exists, and shares a seed that the first one trains later."""
+    trainings, begun = Trainings(tmp_path / "runs", monkeypatch), []
+
+    def begin(words):
+        if not begun:
+            begun.append(True)
+            begun.append(trainings.train([1, 2]))
+        trainings.begin(words)
+
+    words = [*WORDS, f"run.folder={tmp_path / 'runs'}"]
+    first = train_each(None, words, [0, 1], begin, trainings.resume, trainings.told.append)
+    base = first[0].path.name.removesuffix("-1-seed0")
+    assert [folder.path.name for folder in first] == [f"{base}-1-seed0", f"{base}-1-seed1"]
+    assert [folder.path.name for folder in begun[1]] == [f"{base}-2-seed1", f"{base}-2-seed2"]
+    assert len(list((tmp_path / "runs").iterdir())) == 4  # no lock is left
+
+
+def test_seeds_whose_first_training_is_refused_leave_nothing(tmp_path):
+    def refuse(words):
+        raise ConfigError("no such environment")
+
+    words = [*WORDS, f"run.folder={tmp_path / 'runs'}"]
+    with pytest.raises(ConfigError, match="no such environment"):
+        train_each(None, words, [0], refuse, refuse, print)
+    assert not list(tmp_path.iterdir())
+
+
 def test_run_begun_with_other_settings_is_not_resumed(tmp_path, monkeypatch):
     trainings = Trainings(tmp_path / "runs", monkeypatch)
     trainings.train([1], "run.name=x", "agent.gamma=0.9")
