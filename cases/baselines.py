@@ -322,7 +322,7 @@ NAMED: dict[str, dict[str, Controller]] = {
         # gains of velocities ahead of the slot, now and one action before, from a cross-entropy search
         # (benchmarks/learning/backward_step.py)
         "linear_feedback": LinearController(
-            (0, 3, 6, 9, 19, 22, 25, 28), (1.0, -29.1, 10.7, 9.5, -11.1, -9.3, 2.7, -2.3)
+            (0, 3, 6, 9, 19, 22, 25, 28), (2.4, -20.0, 10.1, 14.8, -13.9, -7.6, 2.9, -0.2)
         ),
     },
     "flowsim/OpenCavity-v0": {
