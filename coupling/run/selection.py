@@ -134,7 +134,7 @@ def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen
     for each in choice["candidates"]:
         screen.say(
             f"  policy at {each['environment_steps']} steps: mean return {each['mean_return']:.4g}, survival "
-            f"{each['survival']:.1%}"
+            f"rate {each['survival']:.1%}"
         )
     screen.say(describe_choice(folder))
 

@@ -106,7 +106,7 @@ def number(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else printable(value)
 
 
-RESULTS = ("mean return", "95 % interval", "mean length", "survival", "episodes")
+RESULTS = ("mean return", "95 % interval", "mean length", "survival rate", "episodes")
 """Column names of :func:`result_cells`."""
 
 
@@ -124,7 +124,7 @@ def result_cells(result: dict[str, Any]) -> list[str]:
 
 
 def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
-    """Print evaluations: return with its interval, length, survival, further measures such as the drag, and episodes.
+    """Print evaluations: return with its interval, length, survival rate, further measures such as the drag, and episodes.
 
     Parameters
     ----------
