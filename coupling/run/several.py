@@ -101,7 +101,7 @@ def train_each(
                 if is_begun and is_complete(folder):
                     say(f"{folder.path} is finished already")
                     continue
-                say(f"{folder.path}: seed {seed} of {len(seeds)} seeds")
+                say(f"{folder.path}: seed {seed} ({seeds.index(seed) + 1} of {len(seeds)})")
                 if is_begun:
                     resume(folder.path)
                 else:

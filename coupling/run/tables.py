@@ -124,7 +124,7 @@ def result_cells(result: dict[str, Any]) -> list[str]:
 
 
 def print_results(results: dict[str, dict[str, Any]], seed: int | None) -> None:
-    """Print evaluations: return with its interval, length, survival rate, further measures such as the drag, and episodes.
+    """Print evaluations: return with its interval, length, survival rate, measures such as the drag, and episodes.
 
     Parameters
     ----------

@@ -93,8 +93,8 @@ def preset_name(preset: str) -> str:
 
 
 def folder_name(text: str) -> str:
-    """Return a text as a valid folder name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-") or "run"
+    """Return a text as the stem of a valid name of a run, to which a number and a seed are appended."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:60] or "run"
 
 
 def read_yaml(path: Path, declared: Any = Any) -> dict[str, Any]:

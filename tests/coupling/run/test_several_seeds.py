@@ -176,6 +176,20 @@ def test_without_a_name_the_first_free_one_is_taken(tmp_path, monkeypatch):
     assert names == [[f"{base}-1-seed0", f"{base}-1-seed1"], [f"{base}-2-seed1", f"{base}-2-seed2"]]
 
 
+@pytest.mark.parametrize("name", [".hidden", "-dash", "x" * 120, "ä", "a b(1)", "..."])
+def test_name_of_any_preset_file_gives_a_valid_run_name(tmp_path, monkeypatch, name):
+    preset = tmp_path / f"{name}.yaml"
+    preset.write_text(f"env: {WORDS[0].partition('=')[2]}\nrun: {{folder: {tmp_path / 'runs'}}}\n")
+    trainings = Trainings(tmp_path / "runs", monkeypatch)
+
+    def begin(words):
+        load_config(str(preset), words)  # refuses an invalid name
+        trainings.begin([*WORDS, *words])
+
+    train_each(str(preset), [], [10**18], begin, trainings.resume, trainings.told.append)
+    assert len(trainings.done) == 1
+
+
 def test_commands_that_run_at_the_same_time_take_different_names(tmp_path, monkeypatch):
     """The second one begins before any run folder exists, and shares a seed that the first one trains later."""
     trainings, begun = Trainings(tmp_path / "runs", monkeypatch), []
