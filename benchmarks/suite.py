@@ -1,4 +1,4 @@
-"""Show the suite of flow-control tasks: the table in the README, and durations and learning curves in docs/tasks.md.
+"""Show the suite of flow-control tasks: table of the README, gallery of docs/index.md, and curves of docs/tasks.md.
 
 `python benchmarks/suite.py` writes them from the stored results of baselines and trainings.
 """
@@ -23,7 +23,7 @@ from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS, Row, read, read_by_method  # noqa: E402
 from coupling.run.aggregate import interquartile_mean  # noqa: E402
 
-__all__ = ["curves", "durations", "table"]
+__all__ = ["curves", "durations", "gallery", "table"]
 
 PROBES = "V-RACER, wake"
 LONG = "V-RACER + centred advantages, state-dependent std, LSTM, sequences, 4 base, 96,000 actions"
@@ -34,7 +34,7 @@ class Task(NamedTuple):
     """A task of the suite.
 
     ``evaluation`` is the file of its baselines; ``measure`` the quantity in which controllers are compared, "return"
-    for the cost.
+    for the cost; ``film`` the name of its film in docs/images.
     """
 
     title: str
@@ -42,38 +42,41 @@ class Task(NamedTuple):
     control: str
     evaluation: str
     measure: str
+    film: str
 
 
 TASKS = {
     "cylinder_jets": Task(
         "Jets on a cylinder", "cylinder_jets.md", "two jets, no net flow",
-        "drag_tasks/cylinder_jets_evaluate.json", "net power",
+        "drag_tasks/cylinder_jets_evaluate.json", "net power", "jets",
     ),
     "square_jets": Task(
         "Jets on a square", "square_jets.md", "jets, observing base pressure",
-        "drag_tasks/square_jets_evaluate.json", "net power",
+        "drag_tasks/square_jets_evaluate.json", "net power", "square_jets",
     ),
     "rotating_cylinder": Task(
         "Rotating cylinder", "rotating_cylinder.md", "rotation",
-        "drag_tasks/rotating_cylinder_evaluate.json", "net power",
+        "drag_tasks/rotating_cylinder_evaluate.json", "net power", "rotating_cylinder",
     ),
     "fluidic_pinball": Task(
         "Fluidic pinball", "pinball.md", "rotation of three cylinders",
-        "drag_tasks/fluidic_pinball_evaluate.json", "net power",
+        "drag_tasks/fluidic_pinball_evaluate.json", "net power", "pinball",
     ),
     "pitching_foil": Task(
         "Pitching foil", "pitching_foil.md", "pitch of a foil in gusts", "pitching_foil/evaluate.json", "C_L",
+        "pitching_foil",
     ),
     "backward_step": Task(
         "Backward-facing step", "backward_step.md", "a jet, against amplified noise",
-        "backward_step/evaluate.json", "return",
+        "backward_step/evaluate.json", "return", "backward_step",
     ),
     "open_cavity": Task(
         "Open cavity", "open_cavity.md", "a jet, against oscillations", "open_cavity/evaluate.json", "return",
+        "open_cavity",
     ),
     "rayleigh_benard": Task(
         "Convection", "rayleigh_benard.md", "ten heaters, against convection",
-        "rayleigh_benard/evaluate.json", "Nu",
+        "rayleigh_benard/evaluate.json", "Nu", "rayleigh_benard",
     ),
 }  # fmt: skip
 NAMES = {"boat_tailing": "boat tailing", "linear_feedback": "linear feedback", "pd": "PD"}
@@ -174,6 +177,26 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def gallery() -> str:
+    """Return a Markdown table of the films, two a row, with the values of the README above them."""
+    lines = ["| | |", "| --- | --- |"]
+    for pair in zip(*[iter(TASKS)] * 2, strict=True):
+        captions, films = [], []
+        for task in pair:
+            shown, (without, _, trained) = TASKS[task], cells(task)
+            kind = {"net power": "net power ", "return": "cost ", "Nu": "Nu "}.get(
+                shown.measure, ""
+            )
+            captions.append(
+                f"[{shown.title}]({shown.page}): {without} without control; trained agents: {kind}{trained}"
+            )
+            films.append(
+                f"![{shown.title}: a trained agent and the flow without control](images/{shown.film}.webp)"
+            )
+        lines += [f"| {' | '.join(each)} |" for each in (captions, films)]
+    return "\n".join(lines)
+
+
 def durations() -> str:
     """Return a Markdown table of the trainings' actions and durations."""
     lines = [
@@ -238,8 +261,8 @@ def curves() -> Figure:
 def main() -> None:
     """Write the tables and the picture."""
     fill_in(ROOT / "README.md", "suite", "tasks", table())
-    page = ROOT / "docs" / "tasks.md"
-    fill_in(page, "suite", "durations", durations())
+    fill_in(ROOT / "docs" / "index.md", "suite", "gallery", gallery())
+    fill_in(ROOT / "docs" / "tasks.md", "suite", "durations", durations())
     save_plot(curves(), ROOT / "docs" / "images" / "suite.png")
 
 
