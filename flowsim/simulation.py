@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import step
-from flowsim.backend.forcing import ForceField, Vectors
+from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity
 from flowsim.backend.host.given import is_finite, is_whole, refuse_unless_positive
 from flowsim.backend.state import State
 from flowsim.backend.step import Method, method_of
@@ -208,7 +208,7 @@ class Simulation(State):
         perturbation: float = 0.0,
     ) -> None:
         sides = Sides() if sides is None else sides
-        check_kinds(bodies, sides)
+        check_kinds(grid, sides, bodies, jets, temperature)
         super().__init__(
             grid,
             sides,
@@ -444,8 +444,10 @@ class Simulation(State):
         self._running &= self.time < self._until - ROUND_OFF
 
     def _check_written(self) -> None:
-        """Refuse invalid fluid properties that were written between steps."""
+        """Refuse invalid fluid properties, and mean velocities across walls, that were written between steps."""
         going = ~self.diverged
+        if self.is_forced:
+            check_mean_velocity(self.target_mean_velocity[going], self.sides.periodic)
         refuse_unless_positive("viscosity", self.viscosity[going])
         if self.heat is not None:
             refuse_unless_positive("diffusivity", self.diffusivity[going])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flowsim.backend.host.given import has_two
 from flowsim.grid import Grid
 
 FloatArray = NDArray[np.float64]
@@ -36,18 +37,28 @@ def vectors(name: str, given: Vectors, batch: int, none: bool = False) -> FloatA
     return np.broadcast_to(values, (batch, 2)).copy()
 
 
-def check_mean_velocity(held: FloatArray, force: FloatArray, periodic: tuple[bool, bool]) -> None:
-    """Raise an error for a mean velocity along a direction that is not periodic, or that has a given force.
+def check_mean_velocity(held: FloatArray, periodic: tuple[bool, bool]) -> None:
+    """Raise an error for a mean velocity along a direction that is not periodic.
 
     Raises
     ------
     ValueError
     """
     for n, name in enumerate("xy"):
-        if np.isfinite(held[:, n]).any() and not periodic[n]:
+        if not (periodic[n] or np.isnan(held[:, n]).all()):
             raise ValueError(
                 f"mean_velocity: along {name} it can be held only between periodic sides"
             )
+
+
+def check_one_drive(held: FloatArray, force: FloatArray) -> None:
+    """Raise an error for a mean velocity along a direction that has a given force.
+
+    Raises
+    ------
+    ValueError
+    """
+    for n, name in enumerate("xy"):
         if (np.isfinite(held[:, n]) & (force[:, n] != 0)).any():
             raise ValueError(
                 f"body_force and mean_velocity are both given along {name}: the force follows from the mean velocity"
@@ -66,7 +77,7 @@ def on_faces(field: ForceField, grid: Grid, batch: int) -> tuple[FloatArray, Flo
     for component, places in enumerate((grid.u_faces(), grid.v_faces())):
         parts: Any = field(*places)
         shape = (batch, *grid.padded_shape)
-        if len(parts) != 2:
+        if not has_two(parts):
             raise ValueError("force_field must return two components, along x and along y")
         values = np.asarray(parts[component], np.float64)
         try:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flowsim.backend.host.given import has_two, is_finite, is_vector, is_whole
+from flowsim.backend.temperature import Temperature
+from flowsim.bodies.jets import Jet
 from flowsim.bodies.resolution import extent_of
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
@@ -17,14 +19,22 @@ from flowsim.grid import Grid
 FloatArray = NDArray[np.float64]
 
 
-def check_kinds(bodies: Sequence[Body], sides: Sides) -> None:
-    """Check the types of bodies and sides.
+def check_kinds(
+    grid: Grid,
+    sides: Sides,
+    bodies: Sequence[Body],
+    jets: Sequence[Jet],
+    temperature: Temperature | None,
+) -> None:
+    """Check the types of what a flow is made of.
 
     Raises
     ------
     ValueError
-        For bodies that are not a sequence of :class:`~flowsim.Body`, or sides that are not :class:`~flowsim.Sides`.
+        For anything of another type, such as a body or a jet that is not in a sequence.
     """
+    if not isinstance(grid, Grid):
+        raise ValueError(f"grid = {grid!r}: it must be a Grid, such as Grid(192, 96, 1 / 12)")
     if not isinstance(sides, Sides):
         raise ValueError(f'sides = {sides!r}: it must be a Sides, such as Sides.all("periodic")')
     if not isinstance(bodies, Sequence) or isinstance(bodies, str):
@@ -32,6 +42,12 @@ def check_kinds(bodies: Sequence[Body], sides: Sides) -> None:
     for k, body in enumerate(bodies):
         if not isinstance(body, Body):
             raise ValueError(f"body {k} is {body!r}: it must be a body, such as Disk()")
+    if not isinstance(jets, Sequence) or not all(isinstance(jet, Jet) for jet in jets):
+        raise ValueError(f"jets = {jets!r}: it must be a list of jets")
+    if not isinstance(temperature, Temperature | None):
+        raise ValueError(
+            f"temperature = {temperature!r}: it must be a Temperature, such as Temperature(0.01)"
+        )
 
 
 def check_sensors(sensors: Sequence[tuple[int, tuple[float, float]]], bodies: int) -> None:

@@ -93,7 +93,7 @@ def tabulate_jets(
     Raises
     ------
     ValueError
-        For a body that does not exist, cannot have jets, or is too thin under the slot.
+        For a body that does not exist, cannot have jets, or is narrower than the slot or too thin under it.
     """
     places = [_place(n, jet, bodies, h) for n, jet in enumerate(jets)]
     kinds = [(jet.body, jet.angle is not None, jet.profile == "parabolic") for jet in jets]
@@ -115,6 +115,10 @@ def _place(n: int, jet: Jet, bodies: Sequence[Body], h: float) -> tuple[float, .
         assert jet.point is not None
         origin, towards = _foot(n, body, jet.point, h)
         surface = 0.0
+        if not _has_ends(body, origin, towards, 0.5 * jet.width):
+            raise ValueError(
+                f"jet {n} is at {jet.point}, where its body is narrower than its slot of {jet.width:g} D"
+            )
     under = surface - np.linspace(0.5, DEEP + 1.0, 15) * h
     solid = body.distance(origin[0] + under * towards[0], origin[1] + under * towards[1]) < 0
     if not (solid.all() and (jet.angle is None or surface > (DEEP + 0.5) * h)):
@@ -142,6 +146,18 @@ def _surface_along(n: int, body: Body, towards: tuple[float, float]) -> float:
         outside = _distance(body, middle * towards[0], middle * towards[1]) >= 0
         low, high = (low, middle) if outside else (middle, high)
     return float(0.5 * (low + high))
+
+
+def _has_ends(
+    body: Body, origin: tuple[float, float], towards: tuple[float, float], half: float
+) -> bool:
+    """Return whether there is solid under both ends of a straight slot; what enters beyond them misses the body."""
+    way = np.linspace(0.0, 2.0 * max(body.semi_axes), 4097)
+    (x, y), (tx, ty), almost = origin, towards, half * (1.0 - 1e-6)
+    return all(
+        bool((body.distance(x - way * tx - end * ty, y - way * ty + end * tx) < 0).any())
+        for end in (-almost, almost)
+    )
 
 
 def _foot(

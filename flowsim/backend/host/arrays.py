@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from flowsim.backend import load_backend, step
 from flowsim.backend.device_state import DeviceState
-from flowsim.backend.forcing import ForceField, Vectors, check_mean_velocity, on_faces, vectors
+from flowsim.backend.forcing import (
+    ForceField,
+    Vectors,
+    check_mean_velocity,
+    check_one_drive,
+    on_faces,
+    vectors,
+)
 from flowsim.backend.host.given import is_vector, is_whole
 from flowsim.backend.temperature import HeatTable, Temperature, tabulate
 from flowsim.bodies import Body
@@ -114,7 +121,8 @@ class Arrays:
         held = vectors(
             "mean_velocity", nothing if mean_velocity is None else mean_velocity, batch, none=True
         )
-        check_mean_velocity(held, self._first_forcing[:, :TARGET_X], sides.periodic)
+        check_mean_velocity(held, sides.periodic)
+        check_one_drive(held, self._first_forcing[:, :TARGET_X])
         self._first_forcing[:, TARGET_X : TARGET_X + 2] = held
         self._force_field = force_field
         self.heat = temperature

@@ -190,6 +190,12 @@ def test_jets_with_zero_flow_rate_change_nothing():
         (Jet(body=1, angle=0.0, width=0.1), Disk(center=(2.0, 2.0)), "there are 1 bodies"),
         (Jet(point=(0.0, 0.2), width=0.1), Disk(center=(2.0, 2.0)), "0.3 D from the surface"),
         (
+            Jet(point=(0.5, 0.0), width=1.1),
+            Disk(center=(2.0, 2.0)),
+            "narrower than its slot of 1.1 D",
+        ),
+        (Jet(point=(0.4, 0.5), width=0.3), SQUARE, "narrower than its slot of 0.3 D"),
+        (
             Jet(angle=1.57, width=0.1),
             Ellipse(center=(2.0, 2.0), aspect=0.2),
             "needs 4 cells of solid",
