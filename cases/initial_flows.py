@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -47,6 +48,12 @@ class Development:
         Number of the task's bodies, counted from the first, that are present while the flow develops; all by default.
         The others, and their jets, appear at the start of an episode, where `place` puts them or else at their own
         positions.
+
+    Raises
+    ------
+    ValueError
+        For a time that is negative, a spacing that is not positive, or too few snapshots: at least one, or one for each
+        purpose with ``split``.
     """
 
     time: float
@@ -63,6 +70,19 @@ class Development:
     damping: tuple[float, float] | None = None
     """chi and Delta of the selective frequency damping with which the flow converges to the steady state even if that
     is unstable (see `flowsim.base_flow` for how to choose them)."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.time) and self.time >= 0.0):
+            raise ValueError(
+                f"time = {self.time!r}: a flow develops for a time that is not negative"
+            )
+        if not (math.isfinite(self.spacing) and self.spacing > 0.0):
+            raise ValueError(f"spacing = {self.spacing!r}: the time between two states is positive")
+        least = len(SEEDS) if self.split else 1
+        if self.snapshots < least:
+            raise ValueError(
+                f"snapshots = {self.snapshots!r}: a bank has at least {least}, split = {self.split}"
+            )
 
     @property
     def held_out_states(self) -> int:

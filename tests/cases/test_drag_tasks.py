@@ -72,6 +72,14 @@ def test_training_validation_and_test_episodes_have_different_initial_states():
         assert [len(states) for states in found] == [10, 10, 10]
         assert len(set().union(*found)) == 30
     assert Development(time=1.0).states_of(2**31) == range(24)
+    for given, words in (
+        ({"snapshots": 2, "split": True}, "snapshots = 2: a bank has at least 3"),
+        ({"snapshots": 0}, "snapshots = 0: a bank has at least 1"),
+        ({"spacing": 0.0}, r"spacing = 0\.0"),
+        ({"time": np.nan}, "time = nan"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Development(**({"time": 1.0} | given))
 
 
 def test_held_out_episodes_take_the_states_in_turn():
