@@ -36,13 +36,13 @@ _FORMAT = "flowsim restart 2"
 
 
 def write_fields(
-    path: Path, simulation: Simulation, b: int = 0, more: Sequence[Quantity] = ()
+    path: str | Path, simulation: Simulation, b: int = 0, more: Sequence[Quantity] = ()
 ) -> None:
     """Write velocity, vorticity, pressure and solid fraction at the cell centres to a VTKHDF file for ParaView.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file, ``.vtkhdf``, written atomically.
     simulation : Simulation
     b : int
@@ -50,7 +50,7 @@ def write_fields(
     more : sequence of Quantity
         Additional fields, such as :data:`flowsim.render.quantities.Q`.
     """
-    write_whole(path, pack_fields(simulation, b, more))
+    write_whole(Path(path), pack_fields(simulation, b, more))
 
 
 def pack_fields(simulation: Simulation, b: int = 0, more: Sequence[Quantity] = ()) -> bytes:
@@ -98,7 +98,7 @@ class FieldSeries:
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         ``NAME.vtkhdf``.
     grid : Grid
     dtype : str or dtype
@@ -118,19 +118,19 @@ class FieldSeries:
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         grid: Grid,
         dtype: Any,
         until: float | None = None,
         more: Sequence[Quantity] = (),
     ) -> None:
-        self.path, self._grid, self._dtype = path, grid, np.dtype(dtype)
+        self.path, self._grid, self._dtype = Path(path), grid, np.dtype(dtype)
         others: dict[str, tuple[int, ...]] = {quantity.name: () for quantity in other_fields(more)}
         self._components = _COMPONENTS | others
         self.times: list[float] = []
         self._names: list[str] = []
-        if until is not None and path.exists():
-            with h5py.File(path) as file:
+        if until is not None and self.path.exists():
+            with h5py.File(self.path) as file:
                 times = file["VTKHDF/Steps/Values"][...]
                 names = [
                     source.file_name
@@ -206,19 +206,19 @@ class FieldSeries:
 
 
 def write_restart(
-    path: Path, simulation: Simulation, notes: Mapping[str, float] | None = None
+    path: str | Path, simulation: Simulation, notes: Mapping[str, float] | None = None
 ) -> None:
     """Write the complete state of every simulation of a batch, and what its instruments have measured.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file, replaced atomically: a header of 512 bytes with a checksum, then HDF5.
     simulation : Simulation
     notes : mapping, optional
         Numbers that :func:`read_restart` returns.
     """
-    write_whole(path, pack_restart(simulation, notes))
+    write_whole(Path(path), pack_restart(simulation, notes))
 
 
 def pack_restart(simulation: Simulation, notes: Mapping[str, float] | None = None) -> bytes:
@@ -239,7 +239,7 @@ def pack_restart(simulation: Simulation, notes: Mapping[str, float] | None = Non
     return _seal(content) + content
 
 
-def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
+def read_restart(path: str | Path, simulation: Simulation) -> dict[str, float]:
     """Restore every simulation of a batch from a restart file; they continue bit for bit as the originals would.
 
     An instrument of the simulation continues as well if the file contains one of the same kind at the same position;
@@ -247,7 +247,7 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         A file written by :func:`write_restart`.
     simulation : Simulation
         Same set-up as the one that was written, except for sensors, and for the viscosity, which is read from the file.
@@ -265,7 +265,7 @@ def read_restart(path: Path, simulation: Simulation) -> dict[str, float]:
     OSError
         When it cannot be read.
     """
-    sealed = path.read_bytes()
+    sealed = Path(path).read_bytes()
     if not sealed.startswith(_FORMAT.encode()):
         raise ValueError(f"{path} is not a restart file of this version ({_FORMAT!r})")
     if sealed[:_SEAL] != _seal(sealed[_SEAL:]):

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 
+from flowsim.backend.host.given import is_positive, is_whole
+
 FloatArray = NDArray[np.float64]
 
 FEWEST_PERIODS = 2.0
@@ -38,7 +40,7 @@ def equal_steps(
     Raises
     ------
     ValueError
-        For fewer than four entries, or times that do not increase.
+        For fewer than four entries, times that do not increase, or steps that are not positive.
     """
     t, x = np.asarray(time, np.float64), np.asarray(values, np.float64)
     if t.ndim != 1 or t.shape != x.shape:
@@ -51,6 +53,8 @@ def equal_steps(
         raise ValueError(f"the series has {len(t)} values, but must have at least 4")
     if not (np.diff(t) > 0).all():
         raise ValueError("the times of the series must grow from each to the next")
+    if step is not None and not is_positive(step):
+        raise ValueError(f"step = {step!r}: the size of the steps must be positive")
     count = len(t) if step is None else int((t[-1] - t[0]) / step + 1e-9) + 1
     last = t[-1] if step is None else t[0] + (count - 1) * step
     even = np.linspace(t[0], last, count)
@@ -87,7 +91,8 @@ def power_spectrum(
     from scipy import signal  # takes half a second, so it is not imported with flowsim
 
     even, x = equal_steps(time, values)
-    length = 2 * len(even) // (segments + 1) if segments > 0 else 0
+    fine = is_whole(segments) and segments > 0
+    length = 2 * len(even) // (segments + 1) if fine else 0
     if length < 4:
         raise ValueError(
             f"segments = {segments!r}: {len(even)} values cannot be divided into so many"
@@ -138,6 +143,9 @@ def strouhal_number(
     Raises
     ------
     ValueError
-        As for :func:`dominant_frequency`.
+        As for :func:`dominant_frequency`, and for a length or speed that is not positive.
     """
+    for name, scale in (("length", length), ("speed", speed)):
+        if not is_positive(scale):
+            raise ValueError(f"{name} = {scale!r}: it must be positive")
     return dominant_frequency(time, lift) * length / speed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flowsim.backend.host.given import is_finite, is_vector
+from flowsim.backend.host.given import is_finite, is_vector, is_whole
 from flowsim.bodies.shapes import Body
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import Side
@@ -181,8 +181,8 @@ def surface_loads(
     body = flow.bodies[k]
     if isinstance(body, Swimmer):
         raise ValueError(f"body {k} is a swimmer: loads are known along rigid surfaces only")
-    if points is not None and points < 8:
-        raise ValueError(f"points = {points!r}: a surface needs at least 8")
+    if points is not None and not (is_whole(points) and points >= 8):
+        raise ValueError(f"points = {points!r}: a surface needs a whole number of at least 8")
     h, state = flow.grid.h, flow.body_state
     reference = _reference(flow, b, reference_pressure)
     place, turn = state.position[b, k], _rotation(float(state.angle[b, k]))

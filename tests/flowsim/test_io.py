@@ -56,7 +56,7 @@ def check_image(image, flow: Simulation, b: int) -> None:
 def test_vtk_reads_every_value_at_its_position(tmp_path, dtype):
     flow = simulation(dtype=dtype, batch=2, viscosity=[0.02, 0.05])
     flow.advance_steps(5)
-    write_fields(tmp_path / "one.vtkhdf", flow, b=1)
+    write_fields(str(tmp_path / "one.vtkhdf"), flow, b=1)
     reader = open_with_vtk(tmp_path / "one.vtkhdf")
     reader.Update()
     check_image(reader.GetOutput(), flow, b=1)
@@ -101,7 +101,7 @@ def test_vorticity_in_the_file_is_the_curl_of_the_velocity(tmp_path):
 
 def test_vtk_reads_all_times_of_a_series_from_one_file(tmp_path, monkeypatch):
     flow, kept = simulation(), []
-    series = FieldSeries(tmp_path / "fields.vtkhdf", GRID, flow.dtype)
+    series = FieldSeries(str(tmp_path / "fields.vtkhdf"), GRID, flow.dtype)
     for _ in range(5):
         flow.advance(0.1)
         assert series.size_with(pack_fields(flow)) > series.size()
@@ -136,10 +136,10 @@ def test_restart_continues_bit_for_bit(tmp_path, dtype):
     flow = simulation(dtype=dtype, batch=2, viscosity=[0.02, 0.05])
     flow.body_state.applied_torque[:] = 0.1
     flow.advance_steps(20)
-    write_restart(tmp_path / "restart.h5", flow, {"begun": 0.1})
+    write_restart(str(tmp_path / "restart.h5"), flow, {"begun": 0.1})
     flow.advance_steps(20)
     fresh = simulation(dtype=dtype, batch=2)
-    assert read_restart(tmp_path / "restart.h5", fresh) == {"begun": 0.1}
+    assert read_restart(str(tmp_path / "restart.h5"), fresh) == {"begun": 0.1}
     fresh.advance_steps(20)
     for b in range(2):
         one, other = flow.get_state(b), fresh.get_state(b)

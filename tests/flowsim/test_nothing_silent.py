@@ -65,6 +65,9 @@ def make(bodies=(), sides=None, **options):
         (Disk(center=(2.0, 2.0)), {}, "it must be a list of bodies"),
         (None, {}, "bodies = None: it must be a list of bodies"),
         (["disk"], {}, "body 0 is 'disk': it must be a body"),
+        ([Disk(center=(2, 2))], {"jets": Jet(angle=0.0, width=0.5)}, "it must be a list of jets"),
+        ([], {"temperature": 0.5}, "temperature = 0.5: it must be a Temperature"),
+        ([], {"force_field": lambda x, y: None}, "force_field must return two components"),
         ([Disk(center=("2", 2.0))], {}, "its center and angle must be finite"),
         (
             [],
@@ -150,6 +153,15 @@ FACES = np.ones(GRID.padded_shape)
         (lambda: make(batch=2).advance(0.1, [0]), r"active = \[0\]: it must be 2 bools"),
         (lambda: heated().set_side_temperature("left", 1.0, [0]), "it must be 1 bools"),
         (lambda: swimming().steer(0, 0, turn=np.nan, period=1.0, over=0.5), "turn = nan"),
+        (lambda: make([Disk(center=(2.0, 2.0))]).surface(0, 0), "body 0 is a Disk, which has no"),
+        (
+            lambda: make([carangiform(center=(1.0, 2.0)), Disk(center=(3.0, 2.0))]).surface(0, 1),
+            "body 1 is a Disk, which has no midline",
+        ),
+        (
+            lambda: surface_loads(make([Disk(center=(2.0, 2.0))]), points=8.5),
+            "points = 8.5: a surface needs a whole number of at least 8",
+        ),
         (lambda: Recorder(make(), every="1"), "every = '1'"),
         (lambda: surface_loads(make()), "there are 1 flows of 0 bodies"),
         (
@@ -168,6 +180,15 @@ def test_properties_set_to_nan_are_refused(name):
     sim = heated()
     getattr(sim, name)[:] = np.nan
     with pytest.raises(ValueError, match=name):
+        sim.advance(0.1)
+
+
+def test_mean_velocity_across_walls_that_is_written_is_refused():
+    """The force that would hold it grew from step to step."""
+    walls = Sides("periodic", "periodic", "no_slip", "no_slip")
+    sim = make(sides=walls, stream=(0.0, 0.0), body_force=(0.0, 0.0))
+    sim.target_mean_velocity[:] = (np.nan, 1.0)
+    with pytest.raises(ValueError, match="along y it can be held only between periodic sides"):
         sim.advance(0.1)
 
 

@@ -41,7 +41,17 @@ class BodyOutlines(Arrays):
         return self.body_state.position[b, k] - reach, self.body_state.position[b, k] + reach
 
     def midline(self, b: int, k: int) -> FloatArray:
-        """Return position and direction (x, y, cos, sin) of a swimmer's midline in the box, (n, 4), head first."""
+        """Return position and direction (x, y, cos, sin) of a swimmer's midline in the box, (n, 4), head first.
+
+        Raises
+        ------
+        ValueError
+            For a body that is not a swimmer.
+        """
+        if self.bodies[k].shape != Shape.MIDLINE:
+            raise ValueError(
+                f"body {k} is a {type(self.bodies[k]).__name__}, which has no midline: it does not bend"
+            )
         line = self.to_host(self._device_state.bodies.table.midlines[b, k])
         c, s = np.cos(self.body_state.angle[b, k]), np.sin(self.body_state.angle[b, k])
         turn = np.array([[c, s], [-s, c]])
@@ -49,7 +59,13 @@ class BodyOutlines(Arrays):
         return np.concatenate([place, line[:, [COS, SIN]] @ turn], axis=1)
 
     def surface(self, b: int, k: int) -> FloatArray:
-        """Return the surface of a swimmer as a closed curve (n, 2) in the box, from head to tail and back."""
+        """Return the surface of a swimmer as a closed curve (n, 2) in the box, from head to tail and back.
+
+        Raises
+        ------
+        ValueError
+            For a body that is not a swimmer.
+        """
         x, y, cos, sin = self.midline(b, k).T
         w = self._table.nodes[k, :, HALF_WIDTH]
         left, right = (

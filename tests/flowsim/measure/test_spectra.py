@@ -68,6 +68,20 @@ def test_a_series_without_a_frequency_is_refused(time, values, why):
         dominant_frequency(time, values)
 
 
+@pytest.mark.parametrize(
+    ("do", "why"),
+    [
+        (lambda t: equal_steps(t, t, step=0), "step = 0: the size of the steps must be positive"),
+        (lambda t: equal_steps(t, t, step=-0.1), "step = -0.1"),
+        (lambda t: power_spectrum(t, t, segments=2.5), "segments = 2.5"),
+        (lambda t: strouhal_number(t, np.sin(3 * t), speed=0), "speed = 0: it must be positive"),
+    ],
+)
+def test_numbers_that_are_not_positive_are_refused(do, why):
+    with pytest.raises(ValueError, match=why):
+        do(times())
+
+
 def test_strouhal_number_of_a_wake_matches_its_zero_crossings():
     """The stored lift of the cylinder at Re 100 from `flowsim validate`, which counts its periods."""
     kept = json.loads((RESULTS / "validation" / "cylinder-100.json").read_text())

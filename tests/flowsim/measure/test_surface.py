@@ -68,7 +68,7 @@ def test_reference_pressures():
     assert surface_loads(sim, reference_pressure=(3.0, 1.0)).reference_pressure == pytest.approx(5)
     with pytest.raises(ValueError, match="outside the box"):
         surface_loads(sim, reference_pressure=(9.0, 0.0))
-    with pytest.raises(ValueError, match="at least 8"):
+    with pytest.raises(ValueError, match="whole number of at least 8"):
         surface_loads(sim, points=3)
 
 
