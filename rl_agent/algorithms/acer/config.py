@@ -55,6 +55,11 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
         """Delta of the trust region; infinite without one."""
         return float("inf") if "trust_region" in self.without else self.trust_region
 
+    @property
+    def policy_rate(self) -> float:
+        """Learning rate of the policy at t = 0."""
+        return self.learning_rate if self.shared_network else super().policy_rate
+
     def rules(self, run: RunLength) -> Iterator[tuple[str, Any]]:
         """Leave out the learning rate of the policy if it has no network of its own."""
         for key, value in super().rules(run):

@@ -92,12 +92,12 @@ class ACER(SegmentAlgorithm):
     def __init__(self, config: ACERConfig, sizes: Sizes, rng: np.random.Generator) -> None:
         actor = make_actor(config, sizes)
         state = sizes.observation
-        groups = {"policy": ("policy", "policy"), "critic": ("critic", "critic")}
+        groups = {"policy": ("policy", "policy")}
         if config.shared_network:
             parts = Parts(policy=actor.network)
-            groups = {"both": ("policy", "policy")}
         elif sizes.choices:
             parts = Parts(policy=actor.network, critic=make_network(config, state, sizes.choices))
+            groups["critic"] = ("critic", "critic")
         else:
             hidden = (
                 config.hidden_sizes if config.advantage_hidden is None else config.advantage_hidden

@@ -424,7 +424,7 @@ def test_replay_ratio_is_refused_for_continuous_actions():
 
 def test_network_of_policy_and_q_is_for_discrete_actions_and_has_one_learning_rate():
     learner = a_learner("acer", choices=3, shared_network=True)
-    assert learner.algorithm.rates(0.5) == {"both": 0.5 * learner.config.learning_rate}
+    assert learner.algorithm.rates(0.5) == {"policy": 0.5 * learner.config.learning_rate}
     with pytest.raises(ValueError, match="shared_network = True is for discrete actions"):
         a_learner("acer", shared_network=True)
 
