@@ -57,7 +57,13 @@ class Quantity:
     of: Callable[[State, int], Values] = _with_the_scene
 
     def table(self) -> Table:
-        """Return the colours from the smallest to the largest value, shape (2 HALF + 1, 3)."""
+        """Return the colours from the smallest to the largest value, shape (2 HALF + 1, 3).
+
+        Raises
+        ------
+        ValueError
+            For an unknown colour map.
+        """
         return _table(self.colours, self.signed)
 
     def along(self, values: Values) -> NDArray[np.float32]:
@@ -155,6 +161,8 @@ def _table(name: str, signed: bool) -> Table:
         warnings.simplefilter("ignore", DeprecationWarning)
         import cmocean
 
+    if name not in cmocean.cm.cmapnames:
+        raise ValueError(f"colours = {name!r}: they are one of {', '.join(cmocean.cm.cmapnames)}")
     low, high, zero = (0.04, 0.96, HALF) if signed else (0.0, 0.9, 0)
     table = getattr(cmocean.cm, name).resampled(2 * HALF + 1)(np.linspace(low, high, 2 * HALF + 1))[
         :, :3

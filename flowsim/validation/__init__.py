@@ -136,7 +136,14 @@ def run_case(name: str, effort: Effort) -> tuple[Result, float]:
     Result
     float
         Run time in seconds.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
     """
+    if name not in CASES:
+        raise ValueError(f"name = {name!r}: the cases are {', '.join(CASES)}")
     began = time.perf_counter()
     try:
         result = CASES[name][1](effort)

@@ -1,5 +1,7 @@
 """Quantities shown in pictures, against exact values."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,8 @@ def test_fields_and_ranges_are_parsed():
 def test_invalid_fields_and_ranges_are_refused(names, ranges, words):
     with pytest.raises(ValueError, match=words):
         choose(names, ranges)
+
+
+def test_unknown_colours_are_refused():
+    with pytest.raises(ValueError, match="colours = 'rainbow': they are one of thermal, haline"):
+        dataclasses.replace(VORTICITY, colours="rainbow").table()

@@ -100,6 +100,8 @@ def test_diverged_simulation_gives_a_failed_row(monkeypatch: pytest.MonkeyPatch)
         return Result([])
 
     monkeypatch.setitem(CASES, "bomb", ("it blows up", explode))
+    with pytest.raises(ValueError, match="name = 'bom': the cases are"):
+        run_case("bom", QUICK)
     result, _ = run_case("bomb", QUICK)
     assert not result.rows[0].passed
     assert "blew up" in result.rows[0].quantity
