@@ -104,15 +104,16 @@ class RunFolder:
         """
         folder = cls(path)
         if not folder.config_file.is_file():
-            what = (
-                "is not a run folder (it has no config.yaml)" if path.is_dir() else "does not exist"
-            )
+            what = "does not exist" if not path.exists() else "is not a folder"
+            if path.is_dir():
+                what = "is not a run folder (it has no config.yaml)"
             if folder.checkpoint.is_file():
                 what = "has a policy but no config.yaml, which names its task"
             near = [
                 run.parent
                 for place in (path.parent, path.parent / "runs")
                 for run in sorted(place.glob("*/config.yaml"))
+                if run.parent != path
             ]
             meant = nearest(path.name, [run.name for run in near] + list(also))
             found = next((str(run) for run in near if run.name == meant), meant)

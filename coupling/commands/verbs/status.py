@@ -8,7 +8,7 @@ import typer
 from coupling.commands import next_steps
 from coupling.commands.console import print_next, reporting_errors
 from coupling.commands.options import Json, Run
-from coupling.errors import RunError, printable_lines
+from coupling.errors import ConfigError, RunError, printable_lines
 from coupling.files import reporting_damage
 
 __all__ = ["status"]
@@ -26,6 +26,8 @@ def status(
     ] = False,
 ) -> None:
     """Show the state of a run: steps, ratio, rates, agents and workers."""
+    if as_json and prometheus:
+        raise ConfigError("--json and --prometheus are two formats of the status; give one of them")
     from coupling.run.folder import RunFolder
     from coupling.run.status import is_running, read_status
     from coupling.run.tables import print_status

@@ -112,6 +112,7 @@ def test_train_without_arguments_lists_the_presets(command):
             r"no such option: --otput.*--output.*; see `flowsim render --help`",
         ),
         ("status", r"missing argument 'RUN'; see `flowsim status --help`"),
+        ("status x --json --prometheus", r"--json and --prometheus are two formats of .*"),
         ("bench", r"missing argument 'part': one of solver, .*; see `flowsim bench --help`"),
         ("train x --steps 2000", r"no such option: --steps: did you mean run\.steps=2000\?"),
         ("train x --learning-rate=1e-4", r".*did you mean agent\.learning_rate=1e-4\?"),
@@ -145,6 +146,20 @@ def test_typos_get_a_suggestion(command, tmp_path, monkeypatch, line, meant):
     code, out, err = command(*line.split())
     assert (code, out) == (2, "")
     assert f"did you mean {meant!r}?" in err.splitlines()[-1]
+
+
+def test_what_is_no_run_is_described_as_it_is(command, tmp_path):
+    file, damaged = tmp_path / "preset.yaml", tmp_path / "runs" / "damaged"
+    file.write_text("env: Pendulum-v1\n")
+    (damaged / "config.yaml").mkdir(parents=True)
+    for path, what in (
+        (file, "is not a folder"),
+        (damaged, r"is not a run folder \(it has no config.yaml\)"),
+        (tmp_path / "none", "does not exist"),
+    ):
+        code, _, err = command("status", str(path))
+        assert code == 2
+        assert re.fullmatch(f"flowsim: run {path} {what}; give the folder of a run.*\n", err), err
 
 
 def test_paths_are_expanded_as_in_a_shell(command, tmp_path, monkeypatch):
