@@ -60,6 +60,8 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
                 code, sentence = 1, f"flowsim: {describe_failure(error)}"
             else:
                 raise
+        except MemoryError as error:
+            code, sentence = 1, f"flowsim: not enough memory: {describe_failure(error)}"
         except Exception as error:
             if not is_theirs(error):  # a bug in flowsim
                 raise

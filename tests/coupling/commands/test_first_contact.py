@@ -148,6 +148,17 @@ def test_typos_get_a_suggestion(command, tmp_path, monkeypatch, line, meant):
     assert f"did you mean {meant!r}?" in err.splitlines()[-1]
 
 
+def test_learner_that_does_not_fit_into_memory_is_a_failure(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["env=Pendulum-v1", "workers.processes=1", "workers.agents=1", "agent.hidden=[4]"]
+    code, _, err = command("train", *words, "agent.buffer_size=1000000000000000")
+    assert code == 1
+    assert re.fullmatch(
+        r"flowsim: not enough memory: .*Unable to allocate .*", err.splitlines()[-1]
+    )
+    assert not (tmp_path / "runs").exists()
+
+
 def test_what_is_no_run_is_described_as_it_is(command, tmp_path):
     file, damaged = tmp_path / "preset.yaml", tmp_path / "runs" / "damaged"
     file.write_text("env: Pendulum-v1\n")
