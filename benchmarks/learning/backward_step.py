@@ -34,7 +34,7 @@ from benchmarks.learning.linear_search import (  # noqa: E402
 )
 from benchmarks.pages import fill_in, save_plot  # noqa: E402
 from benchmarks.studies import RESULTS as STUDIES  # noqa: E402
-from benchmarks.studies import current_origin, read, read_by_method, write_json  # noqa: E402
+from benchmarks.studies import current_origin, read, write_json  # noqa: E402
 from cases.backward_step.env import INLET, BackwardStep  # noqa: E402
 from cases.options import preset_options  # noqa: E402
 from flowsim.validation.driven import crossings, wall_shear  # noqa: E402
@@ -126,7 +126,6 @@ def main() -> None:
     else:
         kept = json.loads((RESULTS / "evaluate.json").read_text())
         trained = {"SAC (`quick`)": read(STUDIES / "backward_step_quick.parquet")}
-        trained |= read_by_method(STUDIES / "backward_step_learners.parquet")
         page = ROOT / "docs" / "backward_step.md"
         fill_in(page, "learning/backward_step", "baselines", cost_table(kept, trained, "h"))
         steady_flows = json.loads((RESULTS / "steady.json").read_text())
