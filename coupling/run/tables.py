@@ -192,7 +192,7 @@ def print_rows(rows: list[dict[str, Any]], spare: Sequence[str] = ()) -> None:
     }
     console, without = _console(), list[str]()
     for name in spare:
-        if _width(columns) > console.width:
+        if name in columns and _width(columns) > console.width:
             del columns[name]
             without.append(name)
     told = f"this terminal is too narrow to show {', '.join(without)}" if without else None

@@ -11,6 +11,7 @@ from cases.backward_step import env as step
 from cases.disturbances import vertical_jet
 from cases.options import preset_names
 from flowsim.grid import GHOSTS
+from flowsim.measure.fields import divergence
 from rl_agent.rollout.seeds import Purpose, episode_seed
 
 TASK = "flowsim/BackwardStep-v0"
@@ -58,17 +59,20 @@ def test_impulse_is_divergence_free_and_has_the_given_speed():
     env = make(cells_per_diameter=20, dtype="float64", noise_speed=0.0)
     env.reset(seed=0)
     sim = env.task.simulation
-    before, (u, v) = sim.max_divergence()[0], (sim.u.copy(), sim.v.copy())
+    before, u, v = divergence(sim), sim.u.copy(), sim.v.copy()
     sim.add_velocity(0, *vertical_jet(sim.grid, step.NOISE, step.NOISE_SIZE, 0.3))
-    assert sim.max_divergence()[0] == pytest.approx(before, abs=1e-12)
+    along_x, along_y = (sim.u - u)[0], (sim.v - v)[0]
+    # what would cross walls or the inflow is left out, and the next projection corrects the cells along them
+    np.testing.assert_allclose(divergence(sim)[1:, 1:-1], before[1:, 1:-1], atol=1e-12)
+    assert np.abs(divergence(sim)[:, -1]).max() < 0.3 * 0.05 / sim.grid.h
     x, y = sim.grid.v_faces()
     middle = np.argmin((x - step.NOISE[0]) ** 2 + (y - step.NOISE[1]) ** 2)
-    assert (sim.v - v)[0].ravel()[middle] == pytest.approx(0.3, rel=0.05)
+    assert along_y.ravel()[middle] == pytest.approx(0.3, rel=0.05)
     # it nearly vanishes at the walls of the inlet, at the inflow and over the slot
     away = (y <= 1.0) | (y >= 2.0) | (x < 0.1) | (x > 2.0)
-    assert np.abs((sim.v - v)[0][away]).max() < 0.3 * 0.05
+    assert np.abs(along_y[away]).max() < 0.3 * 0.05
     below = np.broadcast_to(sim.grid.u_faces()[1] < 1.0, u[0].shape)
-    assert np.abs((sim.u - u)[0][below]).max() < 0.3 * 0.1
+    assert np.abs(along_x[below]).max() < 0.3 * 0.1
 
 
 def test_inflow_above_the_step_is_a_parabola_and_equals_the_outflow():

@@ -22,6 +22,8 @@ def place(env, x, y, angle=0.0):
 class Sensing:
     """Stand-in for a task: a simulation of an ellipse with its sensors."""
 
+    agents = 1
+
     def __init__(self, offset):
         self.skin = Skin([0], vertices(), vertices(offset))
         self.simulation = Simulation(
