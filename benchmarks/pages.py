@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from PIL import Image
 
 from coupling.files import write_atomically
 
-__all__ = ["fill_in", "save_plot"]
+__all__ = ["add_legend", "fill_in", "save_plot"]
 
+LEGEND_LETTERS = 150
+"""Letters in a row of a legend, if each label is as wide as the widest."""
 COLOURS = 256
 """Colours of a plot's palette: the file is a third of the size of a full-colour one, without a visible difference."""
 
@@ -30,6 +34,14 @@ def fill_in(page: Path, script: str, what: str, content: str) -> None:
     if not (began and ended):
         raise ValueError(f"{page} has no place for this: '{begin}' and, behind it, '{end}'")
     write_atomically(page, f"{before}{begin}\n\n{content}\n\n{end}{after}".encode())
+
+
+def add_legend(figure: Figure, lines: Mapping[str, Artist]) -> None:
+    """Add a legend above the plots of a wide figure, with as many columns as there is room for."""
+    columns = max(1, min(3, LEGEND_LETTERS // max(map(len, lines))))
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside upper center", ncols=columns, fontsize="small"
+    )
 
 
 def save_plot(figure: Figure, file: Path) -> None:

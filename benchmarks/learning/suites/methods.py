@@ -14,7 +14,7 @@ from matplotlib.ticker import EngFormatter
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve
 from benchmarks.learning.suites.plan import Suite, read_results
 from benchmarks.learning.suites.settings import row_name
-from benchmarks.pages import save_plot
+from benchmarks.pages import add_legend, save_plot
 from coupling.run.aggregate import interquartile_mean, interval
 from rl_agent.config.colours import styles_of
 
@@ -29,7 +29,6 @@ __all__ = [
 ]
 
 POINTS = 60  # per plotted curve
-LEGEND_LETTERS = 150  # width of a legend row, counting each label as wide as the widest
 
 
 class Panel(NamedTuple):
@@ -122,8 +121,7 @@ def draw(
         axes.locator_params(axis="x", nbins=6)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     handles, labels = axes.get_legend_handles_labels()
-    columns = max(1, min(3, LEGEND_LETTERS // max(map(len, labels))))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize="small")
+    add_legend(figure, dict(zip(labels, handles, strict=True)))
     save_plot(figure, picture)
 
 

@@ -17,7 +17,7 @@ from benchmarks.learning.suites.contrasts import contrast_table
 from benchmarks.learning.suites.curves import Seeds, curve_at, read_curve
 from benchmarks.learning.suites.plan import Result, Suite, jobs_of, read_results, slug
 from benchmarks.learning.suites.settings import differences, row_name
-from benchmarks.pages import save_plot
+from benchmarks.pages import add_legend, save_plot
 from coupling.run.aggregate import interquartile_mean, interval
 from coupling.settings.content import find_preset, read_yaml
 from rl_agent.config.colours import styles_of
@@ -161,7 +161,7 @@ def _draw(
             title = titles.get(task, task)
             axes.set(xlabel=label, ylabel="return of training episodes", title=title)
     lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
-    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=4)
+    add_legend(figure, lines)
     save_plot(figure, picture)
 
 
