@@ -1,26 +1,39 @@
 """Tasks with their flows on the device."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cases  # noqa: F401
+from cases.backward_step.env import BackwardStepVectorEnv
+from cases.cylinder_jets.env import CylinderJetsVectorEnv
 from cases.d_cylinder_wake import env as wake
 from cases.d_cylinder_wake.env import DCylinderWakeVectorEnv
 from cases.elliptical_swimmer.env import EllipticalSwimmerVectorEnv
+from cases.flow_env import FlowVectorEnv
+from cases.flow_task import FlowTask
+from cases.fluidic_pinball.env import FluidicPinballVectorEnv
 from cases.initial_flows import Development
 from cases.open_cavity import env as cavity
+from cases.pitching_foil.env import PitchingFoilVectorEnv
+from cases.rayleigh_benard.env import HeatersVectorEnv, RayleighBenardVectorEnv
+from cases.rotating_cylinder.env import RotatingCylinderVectorEnv
+from cases.square_jets import env as square_jets
+from cases.swimmer_school.env import SwimmerSchoolVectorEnv
 
 
 def assert_same(seen: list) -> None:
-    """Observations, rewards, flags and loads."""
-    cpu, cuda = seen
-    for expected, got in zip(cpu[:5], cuda[:5], strict=True):
+    """Observations, which have single precision, rewards, flags and loads."""
+    (*cpu, cpu_info), (*cuda, cuda_info) = seen
+    for expected, got in zip(cpu, cuda, strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-6)
     for name in ("drag", "lift", "torque", "power", "solver_steps"):
         np.testing.assert_allclose(
-            np.stack(cuda[5][name]).astype(float), np.stack(cpu[5][name]).astype(float), atol=1e-8
+            np.stack(cuda_info[name]).astype(float),
+            np.stack(cpu_info[name]).astype(float),
+            atol=1e-8,
         )
 
 
@@ -96,3 +109,47 @@ def test_deviation_energy_is_the_same_on_both_backends(
     assert_same(seen)
     assert energies[0] > 0.0
     np.testing.assert_allclose(energies[1], energies[0], rtol=1e-6)
+
+
+SHORT = Development(time=0.1, snapshots=3, spacing=0.05, split=True)
+IN_THE_SIMULATOR: dict[type[FlowVectorEnv], tuple[tuple[float, float] | None, dict[str, Any]]] = {
+    CylinderJetsVectorEnv: ((7.0, 4.5), {"cells_per_diameter": 8}),
+    square_jets.SquareJetsVectorEnv: ((8.0, 8.0), {"cells_per_diameter": 5}),
+    RotatingCylinderVectorEnv: ((9.0, 8.0), {"cells_per_diameter": 4}),
+    FluidicPinballVectorEnv: ((12.0, 9.0), {"cells_per_diameter": 4}),
+    PitchingFoilVectorEnv: ((5.0, 4.0), {"cells_per_diameter": 6}),
+    BackwardStepVectorEnv: ((18.0, 2.0), {"cells_per_diameter": 5}),
+    RayleighBenardVectorEnv: (None, {"cells_per_height": 8}),
+    HeatersVectorEnv: (None, {"cells_per_height": 8}),
+    SwimmerSchoolVectorEnv: (None, {"cells_per_length": 8, "swimmers": 2, "box": (2.5, 2.0)}),
+}
+"""Box and options with which a flow of each task is small enough for the simulator of a GPU."""
+
+
+@pytest.mark.slow  # thread by thread
+@pytest.mark.parametrize("env_class", IN_THE_SIMULATOR, ids=lambda env: env.task_class.__name__)
+def test_tasks_are_the_same_on_both_backends(
+    env_class: type[FlowVectorEnv], tiny: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Actuators, sensors and rewards of a task, in flows from a bank: two random actions, the second from the first."""
+    task = env_class.task_class
+    box, options = IN_THE_SIMULATOR[env_class] if tiny else (None, {})
+    monkeypatch.setenv("FLOWSIM_CACHE", str(tmp_path))
+    if task.development is not FlowTask.development:
+        monkeypatch.setattr(task, "development", SHORT)
+    # At (4, 4) points of the grid lie on the surface of the square: rounding decides on which side, and thereby whether
+    # their penalised share contains the leak of a solid, 1 / (1 + lambda dt).
+    monkeypatch.setattr(square_jets, "CENTER", (4.03, 4.01))
+    if box is not None:
+        monkeypatch.setattr(task.options_class, "box", lambda self: box)
+    seen = []
+    for backend in ("cpu", "cuda"):
+        env = env_class(1, backend=backend, dtype="float64", action_time=0.1, **options)
+        env.action_space.seed(5)
+        observations = [env.reset(seed=5)[0]]
+        for _ in range(2):
+            observation, *rest = env.step(env.action_space.sample())
+            observations.append(observation)
+        seen.append([np.stack(observations), *rest])
+    assert np.ptp(seen[0][0], axis=0).max() > 1e-4
+    assert_same(seen)
