@@ -58,6 +58,8 @@ def write_checkpoint(path: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:  # it names the temporary file, or none
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
     _flush_folder(path.parent)

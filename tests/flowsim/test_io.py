@@ -1,7 +1,9 @@
 """ParaView files read by VTK, and restarts that continue bit for bit."""
 
+import copy
 import dataclasses
 import functools
+import pickle
 
 import h5py
 import numpy as np
@@ -257,7 +259,20 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         write_restart(path, flow)
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_names_the_file_that_cannot_be_written(tmp_path):
+    path = tmp_path / "missing" / "restart.h5"
+    with pytest.raises(FileNotFoundError, match=f"'{path}'"):
+        write_restart(path, simulation())
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_simulations_are_not_copied(duplicate):
+    """A shallow copy would share its fields with the original, and compiled sweeps cannot be pickled."""
+    with pytest.raises(TypeError, match=r"get_state.*write_restart"):
+        duplicate(simulation())

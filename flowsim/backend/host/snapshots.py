@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,13 @@ class Snapshots(Arrays):
                 "side_heat": self._side_heat,
             }
         return arrays | {f"body_{name}": array for name, array in vars(self.body_state).items()}
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be copied or pickled; a shallow copy would share its fields with the original."""
+        raise TypeError(
+            "a Simulation cannot be copied or pickled: build a second one and transfer the states with get_state and "
+            "set_state, or write them with flowsim.io.write_restart"
+        )
 
     def get_state(self, b: int = 0) -> dict[str, NDArray[Any]]:
         """Return a copy of everything that the future of simulation b depends on."""

@@ -215,7 +215,7 @@ def test_full_disk_leaves_only_the_old_checkpoint(saved, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         learner.save(path)
     assert path.read_bytes() == content
     assert [file.name for file in path.parent.iterdir()] == [path.name]
