@@ -31,6 +31,10 @@ def unread_settings(config: RunConfig) -> Iterator[str]:
     if workers.transport == "ipc":
         for setting in _changed(workers, "workers", ("bind",)):
             yield f"{setting} is a setting of workers.transport = tcp, which workers.transport = ipc does not read"
+    # only the environments of flowsim are known not to need a GPU
+    if config.env.startswith("flowsim/") and config.env_options.get("backend", "cpu") == "cpu":
+        for setting in _changed(workers, "workers", ("devices",)):
+            yield f"{setting} assigns GPUs, which env_options.backend = cpu does without"
     if run.select_max_actions and not run.select_episodes:
         yield (
             f"run.select_max_actions = {run.select_max_actions} limits episodes that choose the final policy, which "

@@ -33,6 +33,10 @@ from coupling.settings.unread import unread_settings
             "which workers.transport = ipc does not read",
         ),
         (
+            ["env=flowsim/CylinderJets-v0", "workers.devices=[0,1]"],
+            "workers.devices = [0, 1] assigns GPUs, which env_options.backend = cpu does without",
+        ),
+        (
             ["run.select_max_actions=9"],
             "run.select_max_actions = 9 limits episodes that choose the final policy, "
             "which run.select_episodes = 0 does without",
@@ -53,6 +57,8 @@ def test_unread_setting_is_named_with_the_one_that_does_not_read_it(words, sente
     [
         ["workers.launcher=ray", "workers.ray.cpus=4", "workers.threads=2"],
         ["workers.launcher=slurm", "workers.slurm.cluster=local", "workers.slurm.cpus=4"],
+        ["workers.devices=[0]"],  # Pendulum-v1 could be anybody's environment, on a GPU
+        ["env=flowsim/CylinderJets-v0", "env_options.backend=cuda", "workers.devices=[0]"],
         ["run.select_max_actions=9", "run.select_episodes=2"],
         ["run.evaluate_max_actions=9", "run.select_episodes=2"],
         ["run.evaluate_max_actions=9", "run.evaluate_episodes=2"],
