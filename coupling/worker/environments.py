@@ -30,7 +30,7 @@ from coupling.worker.env_registry import (
 )
 from coupling.worker.guard import FailureError, Guarded, GuardedBatch, failures_of
 from coupling.worker.multi_agent import MultiAgentBatch, MultiAgentEnv, space_of_one
-from coupling.worker.spaces import Numbered, flattened, notes_on
+from coupling.worker.spaces import Numbered, flattened, notes_on, own_spaces
 from rl_agent.normalization.spaces import ActionSpace
 
 __all__ = [
@@ -282,12 +282,13 @@ def agents_per_env(vector: VectorEnv) -> int:
 
 
 def _own_spaces(vector: VectorEnv) -> tuple[gym.Space, gym.Space]:
-    """Return the task's own spaces, before flattening."""
+    """Return the task's own spaces, before flattening, but as its own wrappers make them."""
     if isinstance(vector, SyncVectorEnv):
-        own: gym.Env = vector.envs[0].unwrapped
-        return own.observation_space, own.action_space
-    batch = vector.unwrapped
-    return batch.single_observation_space, batch.single_action_space
+        guarded = vector.envs[0]
+        assert isinstance(guarded, Guarded)
+        return own_spaces(guarded.env)
+    assert isinstance(vector, GuardedBatch)
+    return vector.env.single_observation_space, vector.env.single_action_space
 
 
 def _of_first(vector: VectorEnv, name: str, otherwise: Any) -> Any:

@@ -144,7 +144,7 @@ def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
         if numbers.dtype == object:  # such as Decimal
             numbers = numbers.astype(np.float64)
         fine = numbers.shape == shape and numbers.dtype.kind in "fiub"
-        fine = fine and bool((np.abs(numbers) <= LARGEST_NUMBER).all())
+        fine = fine and bool(_are_learnable(numbers).all())
     except (TypeError, ValueError):  # rows of different lengths, or not numbers
         numbers, fine = np.array(None), False
     if fine:
@@ -158,7 +158,7 @@ def _checked_rows(given: Any, shape: tuple[int, ...], name: str) -> F32:
         raise FailureError(
             f"its {name}() returned an observation of shape {numbers.shape}, but its observation_space has {shape}"
         )
-    at = tuple(int(i) for i in np.argwhere(~(np.abs(numbers) <= LARGEST_NUMBER))[0])
+    at = tuple(int(i) for i in np.argwhere(~_are_learnable(numbers))[0])
     number = f"number {at[-1]} of {shape[-1]} is {float(numbers[at]):.3g}"
     raise FailureError(f"the observation of its {name}() {_too_much(numbers[at])}: {number}")
 
@@ -167,7 +167,12 @@ def _fine_rows(numbers: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray
     """Return which rows can be learned from; none if the shape is wrong."""
     if numbers.shape != shape or numbers.dtype.kind not in "fiub":
         return np.zeros(shape[0], bool)
-    return np.asarray((np.abs(numbers) <= LARGEST_NUMBER).reshape(shape[0], -1).all(axis=1))
+    return np.asarray(_are_learnable(numbers).reshape(shape[0], -1).all(axis=1))
+
+
+def _are_learnable(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which numbers are finite and within the limit, which half precision cannot represent."""
+    return np.asarray(np.abs(numbers) <= np.float64(LARGEST_NUMBER))
 
 
 def _too_much(number: Any) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "flat_observations",
     "flattened",
     "notes_on",
+    "own_spaces",
 ]
 
 F64 = npt.NDArray[np.float64]
@@ -227,6 +228,21 @@ def _taken(space: gym.Space, numbers: F64) -> tuple[Any, F64]:
     return own, numbers[size:]
 
 
+class _FlatObservations(gym.wrappers.TransformObservation[Any, Any, Any]):
+    """Flattens the observations of the user's environment."""
+
+
+class _FlatActions(gym.wrappers.TransformAction[Any, Any, Any]):
+    """Decodes flat actions for the user's environment."""
+
+
+def own_spaces(flat: gym.Env) -> tuple[gym.Space, gym.Space]:
+    """Return the observation and action space of an environment before :func:`flattened` wrapped it."""
+    while isinstance(flat, _FlatObservations | _FlatActions):
+        flat = flat.env
+    return flat.observation_space, flat.action_space
+
+
 def flattened(environment: gym.Env) -> gym.Env:
     """Wrap an environment so that its spaces are flat; discrete actions are :class:`Numbered`, one number in an array.
 
@@ -238,15 +254,15 @@ def flattened(environment: gym.Env) -> gym.Env:
     seen = flat_observations(environment.observation_space)
     if seen is not None:
         box, encode = seen
-        environment = gym.wrappers.TransformObservation(environment, encode, box)
+        environment = _FlatObservations(environment, encode, box)
     space = environment.action_space
     if isinstance(space, spaces.Discrete):
         choose: Callable[[Any], Any] = lambda numbers: int(np.rint(numbers[0]))  # noqa: E731
-        return gym.wrappers.TransformAction(environment, choose, Numbered(space))
+        return _FlatActions(environment, choose, Numbered(space))
     acting = flat_actions(space)
     if acting is None:
         return environment
-    return gym.wrappers.TransformAction(environment, acting[1], acting[0])
+    return _FlatActions(environment, acting[1], acting[0])
 
 
 def notes_on(observations: gym.Space, actions: gym.Space) -> tuple[str, ...]:

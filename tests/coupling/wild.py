@@ -289,6 +289,14 @@ class Spaces(gym.Env):
         return self.observation_space.sample(), 0.0, False, False, {}
 
 
+def wrapped(observation_space, action_space):
+    """Wrap the environment of these spaces, as advised for spaces that cannot be flattened."""
+    environment = gym.wrappers.TransformAction(
+        Spaces(observation_space), lambda _: np.zeros(1, np.float32), action_space
+    )
+    return gym.wrappers.TransformObservation(environment, lambda _: np.zeros(2), SEEN)
+
+
 gym.register("Wild-v0", Wild)
 gym.register("WildLimited-v0", Wild, max_episode_steps=20)
 gym.register("Unlucky-v0", Unlucky)
@@ -298,3 +306,4 @@ gym.register("Images-v0", Images, max_episode_steps=10)
 gym.register("Nested-v0", Nested)
 gym.register("NestedBatch-v0", vector_entry_point=NestedBatch)
 gym.register("Spaces-v0", Spaces)
+gym.register("Wrapped-v0", wrapped)

@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 from gymnasium import spaces
-from wild import NESTED_ACTIONS, NESTED_SEEN, SpoiledBatch, TellingBatch, Wild
+from wild import BOX, NESTED_ACTIONS, NESTED_SEEN, SpoiledBatch, TellingBatch, Wild
 
 from cases.baselines import ZeroController
 from coupling.errors import ConfigError, RunError
@@ -407,6 +407,24 @@ def test_environment_with_nested_spaces_is_described_and_stepped(env):
 def test_unflattenable_space_is_refused_with_a_suggested_wrapper(options, sentence):
     with pytest.raises(ConfigError, match=r"^env = 'wild:Spaces-v0': its .* space .*" + sentence):
         describe_task("wild:Spaces-v0", options)
+
+
+@pytest.mark.parametrize("actions", [spaces.Discrete(9), BOX])
+def test_task_that_wraps_what_cannot_be_flattened_is_described_as_wrapped(actions):
+    options = {"observation_space": spaces.Sequence(spaces.Discrete(2)), "action_space": actions}
+    task = describe_task("wild:Wrapped-v0", options)
+    assert (task.observation_space.shape, task.action_space) == ((2,), actions)
+    assert not task.notes
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_half_precision_observation_that_is_not_finite_is_reported(number):
+    space = spaces.Box(-np.inf, np.inf, (2,), np.float16)
+    options = {"observation_space": space, "seen": np.array([0.0, number], np.float16)}
+    with pytest.raises(ConfigError, match=r"its reset\(\) is not finite: number 1 of 2"):
+        describe_task("wild:Spaces-v0", options)
+    described = describe_task("wild:Spaces-v0", options | {"seen": np.zeros(2, np.float16)})
+    assert described.observation_space.shape == (2,)
 
 
 def test_multi_agent_environment_with_nested_spaces(monkeypatch):
