@@ -1,6 +1,7 @@
 """Folders of trained agents, shipped or of runs; no heavy imports, so that `flowsim agents` starts at once."""
 
 import json
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from coupling.run.folder import RunFolder
 from coupling.settings.content import read_yaml
 
-__all__ = ["SHIPPED", "describe_agents", "find_agent", "is_shipped"]
+__all__ = ["SHIPPED", "describe_agents", "find_agent", "find_agents", "is_shipped"]
 
 SHIPPED = Path(str(resources.files("coupling"))) / "agents"
 """Folder of the agents that come with the package."""
@@ -26,6 +27,20 @@ def find_agent(path: Path) -> RunFolder:
     if path.name == str(path) and not path.exists() and shipped.config_file.is_file():
         return shipped
     return RunFolder.find(path, [file.parent.name for file in SHIPPED.glob("*/config.yaml")])
+
+
+def find_agents(paths: Iterable[Path]) -> list[RunFolder]:
+    """Return the folders of runs or shipped agents, each once: a run given twice would count as two seeds.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder.
+    """
+    found: dict[Path, RunFolder] = {}
+    for folder in map(find_agent, paths):
+        found.setdefault(folder.path.resolve(), folder)
+    return list(found.values())
 
 
 def is_shipped(folder: RunFolder) -> bool:

@@ -22,11 +22,11 @@ def plot(
     """Plot learning curves against environment steps, and the interquartile mean over seeds with its interval."""
     begin(f"plotting {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.film.curves import plot_runs, refuse_other_endings
-    from coupling.run.agents import find_agent
+    from coupling.run.agents import find_agents
 
     refuse_other_endings(output)
     refuse_unwritable("--output", output)
-    folders = [find_agent(path) for path in paths]
+    folders = find_agents(paths)
     plot_runs(folders, output)
     print(output)
     print_next(next_steps.after_plot(next_steps.RunState.of(paths[0], folders[0])))

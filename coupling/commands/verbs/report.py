@@ -24,14 +24,14 @@ def report(
     """Write a self-contained HTML report on runs: curves, evaluations, differences in settings, films."""
     begin(f"writing a report on {len(paths)} run{'s' if len(paths) > 1 else ''}")
     from coupling.pages.report import write_report
-    from coupling.run.agents import find_agent
+    from coupling.run.agents import find_agents
 
     if output.suffix not in (".html", ".htm"):
         raise ConfigError(
             f"--output = {output}: a report is an HTML page; give a name that ends in .html"
         )
     refuse_unwritable("--output", output)
-    for note in write_report([find_agent(path) for path in paths], output):
+    for note in write_report(find_agents(paths), output):
         print(printable_lines(f"flowsim: {note}"), file=sys.stderr)
     print(output)
     print_next(next_steps.after_report(output))

@@ -10,7 +10,7 @@ import pytest
 import cases  # noqa: F401
 from coupling.errors import ConfigError
 from coupling.evaluation.evaluate import evaluate
-from coupling.run.agents import describe_agents, find_agent
+from coupling.run.agents import describe_agents, find_agent, find_agents
 from coupling.run.policies import load_controller
 
 NAMES = [row["agent"] for row in describe_agents()]
@@ -65,6 +65,16 @@ def test_folder_takes_precedence_over_a_name_and_unknown_names_are_refused(tmp_p
         find_agent(Path("wake"))
     with pytest.raises(ConfigError, match="does not exist"):
         find_agent(Path("wak"))
+
+
+def test_a_folder_given_twice_counts_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("two", "one"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").touch()
+    (tmp_path / "also").symlink_to("one")
+    given = ["two", "one", "./one", str(tmp_path / "two"), "also", "wake", "wake"]
+    assert [folder.path.name for folder in find_agents(map(Path, given))] == ["two", "one", "wake"]
 
 
 def test_page_has_a_card_for_each_agent():
