@@ -16,7 +16,7 @@ from cases.yaml_files import dump_yaml
 from coupling.errors import ConfigError
 from coupling.files import expand_path
 from coupling.settings.algorithms import import_algorithm
-from coupling.settings.content import apply_overrides, find_preset, read_yaml
+from coupling.settings.content import apply_overrides, find_preset, read_yaml, sections_first
 from coupling.settings.external import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
 from coupling.wire.address import is_loopback
@@ -55,7 +55,7 @@ else:
 class RaySettings(BaseModel):
     """Resources that the launcher ``ray`` requests from its cluster, for each worker."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     address: str = Field(
         default="auto",
@@ -69,7 +69,7 @@ class RaySettings(BaseModel):
 class SlurmSettings(BaseModel):
     """Resources that the launcher ``slurm`` requests for each worker, which is one job of an array."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     cluster: Literal["slurm", "local"] = Field(
         default="slurm", description="local runs the jobs on this machine, to try it out"
@@ -101,7 +101,7 @@ class SlurmSettings(BaseModel):
 class WorkerSettings(BaseModel):
     """Distribution of the environments over processes, their launcher, and timeouts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     launcher: Literal["local", "ray", "slurm", "none"] = Field(
         default="local",
@@ -221,7 +221,7 @@ class WorkerSettings(BaseModel):
 class RunSettings(BaseModel):
     """Length, folder and evaluation of a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     steps: int = Field(default=1_000_000, ge=1, description="environment steps over all agents")
     seed: int = Field(default=0, ge=0, lt=2**63, description="seed of everything random in the run")
@@ -274,7 +274,7 @@ class RunSettings(BaseModel):
 class RunConfig(BaseModel):
     """Complete configuration of a run: the task, the learner, the workers and the run itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     old_keys: ClassVar[dict[str, str]] = {
         f"agent.{old}": f"agent.{new}" for old, new in OLD_NAMES.items()
@@ -381,7 +381,7 @@ def _algorithm_in(content: dict[str, Any], overrides: Sequence[str]) -> str:
     """Return the name of the algorithm in a file and overrides, empty if there is none."""
     agent = content.get("agent")
     given = [agent.get("algorithm") if isinstance(agent, dict) else agent]
-    words = [word.partition("=") for word in overrides]
+    words = [word.partition("=") for word in sections_first(overrides)]
     given += [value for key, _, value in words if key in ("agent", "agent.algorithm")]
     last = next((name for name in reversed(given) if name is not None), "")
     return last.strip() if isinstance(last, str) else ""

@@ -20,6 +20,7 @@ __all__ = [
     "folder_name",
     "preset_name",
     "read_yaml",
+    "sections_first",
     "shipped_presets",
 ]
 
@@ -111,19 +112,25 @@ def read_yaml(path: Path, declared: Any = Any) -> dict[str, Any]:
         raise ConfigError(str(error)) from error
 
 
+def sections_first(overrides: Iterable[str]) -> list[str]:
+    """Return ``dotted.key=value`` words with those of whole sections first, which would discard their keys."""
+    return sorted(overrides, key=lambda word: word.partition("=")[0].count("."))
+
+
 def apply_overrides(
     content: dict[str, Any], overrides: Iterable[str], declared: Any = Any
 ) -> dict[str, Any]:
     """Apply ``dotted.key=value`` words to the content in place, and return it.
 
-    A value is read as YAML, but stays as written where the model ``declared`` has strings.
+    A section (``agent=sac``) is set before its keys, in whatever order the words are. A value is read as YAML, but
+    stays as written where the model ``declared`` has strings.
 
     Raises
     ------
     ConfigError
         For a word of another form.
     """
-    for word in overrides:
+    for word in sections_first(overrides):
         key, equals, text = word.partition("=")
         if not equals or not key:
             meant = None if equals else meant_env(word) or meant_registered(word)

@@ -151,7 +151,7 @@ class AgentConfig(BaseModel):
         Linear algebra threads of the learner's process.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     unread: ClassVar[tuple[str, ...]] = ()
     """Shared settings that the algorithm does not read; see ``rl_agent/config/unread.py`` for others."""

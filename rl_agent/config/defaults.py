@@ -39,6 +39,11 @@ def fit(config: Config, steps: int, episode_steps: int | None = None) -> Config:
     -------
     AgentConfig
         The resolved settings, all of which count as given; ``config`` itself with ``defaults: paper``.
+
+    Raises
+    ------
+    ValueError
+        If the run or its episodes have no step, or given settings are incompatible with the fitted ones.
     """
     if config.defaults == "paper":
         return config

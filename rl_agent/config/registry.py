@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
-from pydantic import Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def any_agent_config() -> Any:
 @functools.lru_cache(maxsize=1)
 def _adapter(kinds: tuple[type[AgentConfig], ...]) -> TypeAdapter[AgentConfig]:
     named: Any = Annotated[Union[kinds], Field(discriminator="algorithm")]  # noqa: UP007
-    return TypeAdapter(named)
+    return TypeAdapter(named, config=ConfigDict(title="AgentConfig"))
 
 
 def with_algorithm(settings: Any) -> Any:

@@ -36,6 +36,12 @@ class RunLength:
     steps: int
     episode_steps: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for a length below one step."""
+        for name, length in vars(self).items():
+            if length is not None and not length >= 1:
+                raise ValueError(f"{name} = {length} must be at least 1")
+
     @property
     def gamma(self) -> float:
         """Discount factor 1 - 5/L: a horizon of 1/5 of the longest episode L, between 33 and 100 steps."""

@@ -43,6 +43,8 @@ def test_defaults_are_the_values_of_the_paper():
         ("beta", 2.0),
         ("c_max_scale", 0.0),
         ("annealing", -1.0),
+        ("annealing", math.inf),
+        ("c_max_scale", math.inf),
         ("replay", "per"),
         ("sampler", "per"),
         ("algorithm", "c51"),
@@ -58,6 +60,7 @@ def test_a_bad_value_is_refused_with_the_name_of_its_key(key, value):
     with pytest.raises(ValidationError) as refusal:
         AgentConfig.model_validate({key: value})
     assert key in str(refusal.value)
+    assert refusal.value.title == "AgentConfig"  # not pydantic's name for all algorithms together
 
 
 def test_learning_starts_must_fit_the_buffer():

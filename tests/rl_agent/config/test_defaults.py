@@ -71,6 +71,12 @@ def test_learning_starts_and_buffer_size_are_kept_consistent():
         AgentConfig(defaults="paper", buffer_size=300)
 
 
+@pytest.mark.parametrize(("steps", "episode_steps"), [(0, 200), (-1, 200), (1000, 0), (1000, -1)])
+def test_runs_and_episodes_have_a_step(steps, episode_steps):
+    with pytest.raises(ValueError, match=r"steps = (0|-1) must be at least 1"):
+        fit(AgentConfig(), steps, episode_steps)
+
+
 def test_policy_rate_follows_the_given_learning_rate():
     assert fit(
         AgentConfig(algorithm="ddpg", learning_rate=5e-4), 60_000, 20
