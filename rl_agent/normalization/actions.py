@@ -102,7 +102,9 @@ def with_previous_action(
 
 
 def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:
-    """Convert actions of a learner or policy to those for ``step`` of a vector environment, clipped to the bounds.
+    """Convert actions of a learner or policy to those for ``step`` of a vector environment.
+
+    They are clipped to the bounds, and rounded if the space has integers.
 
     Parameters
     ----------
@@ -114,4 +116,6 @@ def task_actions(actions: F32, space: gymnasium.Space) -> npt.NDArray[Any]:
     if isinstance(space, gymnasium.spaces.Discrete):
         return np.rint(actions[:, 0]).astype(np.int64)
     assert isinstance(space, gymnasium.spaces.Box)
-    return np.clip(actions, space.low, space.high).astype(space.dtype)
+    fitting = np.clip(actions, space.low, space.high)
+    whole = np.issubdtype(space.dtype, np.integer)
+    return (np.rint(fitting) if whole else fitting).astype(space.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
 import gymnasium
 import numpy as np
@@ -104,7 +104,7 @@ class SerialRun:
         self.environments = environments
         self._all = np.arange(learner.agents)
         observations, _ = environments.reset(
-            seed=seed if isinstance(seed, int) else list(seed)  # type: ignore[arg-type]  # vectors take lists
+            seed=int(seed) if isinstance(seed, SupportsIndex) else list(seed)  # type: ignore[arg-type]  # vectors take lists
         )
         learner.begin(self._all, observations)
 

@@ -25,7 +25,13 @@ from rl_agent.rollout.collector import Collector
 from rl_agent.rollout.statistics import EpisodeRecord, Statistics
 from rl_agent.rollout.value_estimates import ValueEstimator
 from rl_agent.runtime.device import prepare_device
-from rl_agent.saving.checkpoint import Arrays, made_from, read_checkpoint, write_checkpoint
+from rl_agent.saving.checkpoint import (
+    Arrays,
+    CheckpointError,
+    made_from,
+    read_checkpoint,
+    write_checkpoint,
+)
 from rl_agent.schedule import Counters
 
 __all__ = ["LearnerState"]
@@ -188,11 +194,15 @@ class LearnerState:
         FileNotFoundError
             If the file does not exist.
         CheckpointError
-            If the file is damaged or not a checkpoint.
+            If the file is damaged, not a checkpoint, or one of a policy alone.
         DeviceError
             If this machine does not have the device.
         """
         arrays, meta = read_checkpoint(path)
+        if "counters" not in meta:
+            raise CheckpointError(
+                f"checkpoint {path} has a policy without its learner, which cannot be trained further"
+            )
         with made_from(path):
             if device is not None:
                 meta["config"]["device"] = device

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from rl_agent import AgentConfig, Learner, train_serial
+from rl_agent.normalization.actions import task_actions
 from rl_agent.rollout.in_process import SerialRun
 
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -99,3 +100,22 @@ def test_other_autoreset_modes_are_refused():
         ValueError, match=r"NEXT_STEP.*make them with autoreset_mode = AutoresetMode.SAME_STEP"
     ):
         train_serial(learner, vector, 10)
+
+
+class Levels(Diary):
+    """A task whose actions are whole numbers."""
+
+    action_space = gymnasium.spaces.Box(0, 5, (1,), np.int64)
+
+
+def test_whole_actions_are_rounded_to_the_nearest():
+    learner = Learner(
+        AgentConfig(), Levels.observation_space, Levels.action_space, agents=1, seed=0
+    )
+    diary = Levels()
+    sampled = np.array([[-0.7], [0.4], [0.6], [2.5001], [4.9], [7.0]], np.float32)
+    wholes = task_actions(sampled, Levels.action_space)
+    assert wholes.dtype == np.int64
+    assert wholes[:, 0].tolist() == [0, 0, 1, 3, 5, 5]
+    train_serial(learner, diary, 10, seed=np.int64(3))
+    assert len(diary.took) == 10

@@ -145,7 +145,7 @@ def test_learner_cannot_resume_from_a_policy_file(saved, tmp_path):
     learner, path = saved
     learner.policy().save(tmp_path / "alone.policy")
     assert (tmp_path / "alone.policy").stat().st_size < path.stat().st_size / 4
-    with pytest.raises(CheckpointError, match="does not fit together"):
+    with pytest.raises(CheckpointError, match="has a policy without its learner"):
         Learner.load(tmp_path / "alone.policy")
 
 
