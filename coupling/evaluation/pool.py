@@ -7,6 +7,7 @@ equal for any number of cores.
 import contextlib
 import copy
 import os
+import pickle
 import signal
 import time
 from collections import deque
@@ -92,7 +93,8 @@ class EvaluationPool:
         The task.
     processes
         Maximum number of processes, including this one; by default one per core for flows on CPUs, otherwise only this
-        one.
+        one. Controllers that other processes cannot copy are played in this one only. A script that evaluates flows
+        needs ``if __name__ == "__main__":``, because processes that are started import it.
     max_actions
         Number of actions after which an episode is cut; by default the task's own time limit, or :data:`MOST_ACTIONS`
         if it has none.
@@ -160,6 +162,7 @@ class EvaluationPool:
         todo, done = deque[_Part](), dict[int, Evaluation]()
         so_far: dict[int, tuple[int, int]] = {}
         alone_until = time.monotonic() + self._patience
+        is_shared = self._processes > 1 and _can_be_sent(controller)
 
         def tell(number: int, over: int, actions: int) -> None:
             so_far[number] = over, actions
@@ -168,6 +171,8 @@ class EvaluationPool:
 
         def share(wait: bool = False) -> None:
             """Distribute the remaining parts to the other processes, and receive their messages."""
+            if not is_shared:
+                return
             if todo and not self._others and time.monotonic() >= alone_until:
                 self._start(size, len(todo))
             for other in self._others:
@@ -216,6 +221,17 @@ class EvaluationPool:
         """Start other processes, limited by the numbers of cores and of parts."""
         others = min(self._processes - 1, parts)
         self._others = [_Other(self._env, self._env_options, size) for _ in range(others)]
+
+
+def _can_be_sent(controller: Controller) -> bool:
+    """Return whether another process can copy a controller.
+
+    It cannot copy lambdas and local functions, nor what a notebook defines, whose module is ``__main__``.
+    """
+    try:
+        return b"__main__" not in pickle.dumps(controller)
+    except Exception:  # pickle and the user's objects raise many kinds
+        return False
 
 
 def held_out_seeds(vector: Any, purpose: Purpose, seed: int, episodes: int) -> list[int]:

@@ -1,12 +1,14 @@
 """The number of processes does not change an evaluation; processes end with it, and the death of one is an error."""
 
 import os
+import sys
 from multiprocessing import active_children
+from types import FunctionType, ModuleType
 
 import numpy as np
 import pytest
 
-from cases.baselines import RandomController
+from cases.baselines import FunctionController, RandomController
 from coupling.errors import RunError
 from coupling.evaluation.pool import AT_ONCE_OF_FLOWS, EvaluationPool
 
@@ -30,6 +32,10 @@ class Failing:
         return np.zeros((len(observations), 3), np.float32)
 
 
+def nothing(observations):
+    return np.zeros((len(observations), 3), np.float32)
+
+
 def play(pool, controller, *progress):
     return pool.play(controller, EPISODES, 3, *progress)
 
@@ -51,6 +57,19 @@ def test_results_do_not_depend_on_the_number_of_processes():
         np.testing.assert_array_equal(one, three)
     assert heard[-1][0] == EPISODES
     assert [over for over, _ in heard] == sorted(over for over, _ in heard)
+
+
+def test_function_that_other_processes_cannot_copy_is_played_here(monkeypatch):
+    still = FunctionController(nothing)
+    script = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", script)  # as a notebook, which has no file
+    script.of_a_notebook = FunctionType(nothing.__code__, globals(), "of_a_notebook")
+    script.of_a_notebook.__module__ = "__main__"
+    with EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool:
+        expected = play(pool, still).returns
+        for function in (lambda seen: nothing(seen), script.of_a_notebook):
+            found = play(pool, FunctionController(function))
+            np.testing.assert_array_equal(found.returns, expected)
 
 
 def test_each_part_draws_its_own_random_actions():
