@@ -92,7 +92,7 @@ def film_task(
             ]
             film.add(env, options, controller, dict(zip(titles, shown, strict=True)))
         named: dict[str, Any] = {file.suffix[1:]: file for file in files}
-        rate = fps or float(film.panels[0].environment.metadata.get("render_fps") or FPS)
+        rate = fps or _own_rate(env, film.panels[0].environment.metadata)
         write_films(
             film.pictures(actions, round(HOLD_SECONDS * rate), progress),
             **named,
@@ -103,6 +103,23 @@ def film_task(
         for panel in film.panels:
             panel.environment.close()
     return [panel.ending for panel in film.panels]
+
+
+def _own_rate(env: str, metadata: Mapping[str, Any]) -> float:
+    """Return the frames per second in the metadata of a task, or those of flows if it names none.
+
+    Raises
+    ------
+    ConfigError
+        If that is not a positive number.
+    """
+    rate = metadata.get("render_fps") or FPS
+    if not isinstance(rate, int | float | np.number) or not 0 < rate < np.inf:
+        raise ConfigError(
+            f"env = {env!r}: the render_fps of its metadata is {rate!r}, but must be a positive number; --fps gives "
+            "another one"
+        )
+    return float(rate)
 
 
 def _mode(env: str, env_options: Mapping[str, Any]) -> str:
@@ -133,7 +150,7 @@ class _Panel:
         self._env, self._width = env, width
         self.environment = make_single(env, options)
         self.ending = Ending(title, 0.0, 0, failed=False, how="filmed")
-        self.over = False
+        self.over, self._frame = False, list[Picture]()
         try:
             self.observation, info = self.environment.reset(seed=seed)
         except FailureError as error:
@@ -157,7 +174,7 @@ class _Panel:
         self.failure = info.get("failed", "")
         if self.failure:  # the state is unknown, so it is not rendered again
             self._fail()
-            self.last = self._draw(self._frame)
+            self.last = self._draw(self._frame[0])
             return [self.last]
         self.over = terminated or truncated
         self.ending = replace(
@@ -181,13 +198,19 @@ class _Panel:
             raise RunError(f"env = {self._env!r}: {error}") from error
         frames = [np.asarray(each) for each in (shown if isinstance(shown, list) else [shown])]
         for frame in frames:
-            if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
+            if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8 or not frame.size:
                 what = f"{frame.dtype} of shape {frame.shape}"
                 needs = "but a film needs uint8 of shape (rows, columns, 3)"
                 raise RunError(f"env = {self._env!r}: its render() returned {what}, {needs}")
         if not frames:
             raise RunError(f"env = {self._env!r}: its render() returned no image")
-        self._frame = frames[-1]
+        shapes = {frame.shape for frame in (*self._frame, *frames)}
+        if len(shapes) > 1:
+            sizes = " and ".join(f"{rows} x {columns}" for rows, columns, _ in sorted(shapes))
+            raise RunError(
+                f"env = {self._env!r}: its render() returned images of {sizes} pixels, but a film needs one size"
+            )
+        self._frame = frames[-1:]
         return frames
 
     def _draw(self, frame: Picture) -> Picture:

@@ -32,6 +32,10 @@ class Drawn(gym.Env):
     def render(self):
         if self.fails == "grey":
             return np.zeros((30, 40), np.uint8)
+        if self.fails == "nothing":
+            return np.zeros((0, 40, 3), np.uint8)
+        if self.fails == "growing":
+            return np.zeros((30 + 2 * self.steps, 40, 3), np.uint8)
         return self.picture()
 
     def picture(self):
@@ -54,6 +58,13 @@ class Unseen(Drawn):
     metadata = {"render_modes": []}  # noqa: RUF012
 
 
+class Hasty(Drawn):
+    """The same with a frame rate that is no number."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": "fast"}  # noqa: RUF012
+
+
 gym.register("Drawn-v0", Drawn)
+gym.register("Hasty-v0", Hasty)
 gym.register("DrawnInPieces-v0", DrawnInPieces)
 gym.register("Unseen-v0", Unseen)

@@ -126,6 +126,13 @@ parallel_env = SeenMeadow
     [
         ("drawn:Unseen-v0", [], "cannot render images"),
         ("drawn:Drawn-v0", ["env_options.fails=grey"], "returned uint8 of shape (30, 40)"),
+        ("drawn:Drawn-v0", ["env_options.fails=nothing"], "returned uint8 of shape (0, 40, 3)"),
+        (
+            "drawn:Drawn-v0",
+            ["env_options.fails=growing"],
+            "returned images of 30 x 40 and 32 x 40 pixels, but a film needs one size",
+        ),
+        ("drawn:Hasty-v0", [], "render_fps of its metadata is 'fast', but must be a positive"),
         (
             "drawn:Drawn-v0",
             ["env_options.fails=step"],
