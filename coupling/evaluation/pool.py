@@ -6,19 +6,23 @@ equal for any number of cores.
 
 import contextlib
 import copy
+import math
 import os
 import pickle
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from multiprocessing import connection as pipes
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
 
@@ -27,7 +31,7 @@ from coupling.errors import RunError, describe_failure
 from coupling.evaluation.result import Evaluation, second_half
 from coupling.launch.launcher import worker_environment
 from coupling.signals import ENDING
-from coupling.worker.env_registry import is_flow
+from coupling.worker.env_registry import is_flow, load_task, registered
 from coupling.worker.environments import make_vector, time_limit
 from coupling.worker.guard import FailureError, failures_of, reset_failures_of
 from coupling.worker.parent import die_with_parent
@@ -93,8 +97,8 @@ class EvaluationPool:
         The task.
     processes
         Maximum number of processes, including this one; by default one per core for flows on CPUs, otherwise only this
-        one. Controllers that other processes cannot copy are played in this one only. A script that evaluates flows
-        needs ``if __name__ == "__main__":``, because processes that are started import it.
+        one. Controllers that other processes cannot copy, and tasks that a script or a notebook defines, are played in
+        this one only.
     max_actions
         Number of actions after which an episode is cut; by default the task's own time limit, or :data:`MOST_ACTIONS`
         if it has none.
@@ -117,7 +121,9 @@ class EvaluationPool:
         flows = is_flow(env) and env_options.get("backend", "cpu") == "cpu"
         self._env, self._env_options, self._patience = env, env_options, patience
         self._max_actions, self._purpose = max_actions, purpose
-        self._processes = processes or (len(os.sched_getaffinity(0)) if flows else 1)
+        self._spec = registered(env) if flows else None
+        cores = len(os.sched_getaffinity(0)) if flows and _can_be_sent(self._spec) else 1
+        self._processes = processes or cores
         self._size = AT_ONCE_OF_FLOWS if flows else AT_ONCE
         self._others: list[_Other] = []
 
@@ -161,8 +167,7 @@ class EvaluationPool:
         size = min(self._size, episodes)
         todo, done = deque[_Part](), dict[int, Evaluation]()
         so_far: dict[int, tuple[int, int]] = {}
-        alone_until = time.monotonic() + self._patience
-        is_shared = self._processes > 1 and _can_be_sent(controller)
+        alone_until = self._alone_until(controller)
 
         def tell(number: int, over: int, actions: int) -> None:
             so_far[number] = over, actions
@@ -171,9 +176,9 @@ class EvaluationPool:
 
         def share(wait: bool = False) -> None:
             """Distribute the remaining parts to the other processes, and receive their messages."""
-            if not is_shared:
+            if time.monotonic() < alone_until:
                 return
-            if todo and not self._others and time.monotonic() >= alone_until:
+            if todo and not self._others:
                 self._start(size, len(todo))
             for other in self._others:
                 if todo and other.part is None:
@@ -217,19 +222,27 @@ class EvaluationPool:
             raise RunError(f"env = {self._env!r} cannot be evaluated: {why}")
         return found
 
+    def _alone_until(self, controller: Controller) -> float:
+        """Return until when this process plays alone: forever if no other can copy the controller."""
+        if self._processes == 1 or not _can_be_sent(controller):
+            return math.inf
+        return time.monotonic() + (0.0 if self._others else self._patience)
+
     def _start(self, size: int, parts: int) -> None:
         """Start other processes, limited by the numbers of cores and of parts."""
         others = min(self._processes - 1, parts)
-        self._others = [_Other(self._env, self._env_options, size) for _ in range(others)]
+        self._others = [
+            _Other(self._env, self._env_options, self._spec, size) for _ in range(others)
+        ]
 
 
-def _can_be_sent(controller: Controller) -> bool:
-    """Return whether another process can copy a controller.
+def _can_be_sent(what: object) -> bool:
+    """Return whether another process can copy a controller or a task.
 
-    It cannot copy lambdas and local functions, nor what a notebook defines, whose module is ``__main__``.
+    It cannot copy lambdas and local functions, nor what a script or a notebook defines, whose module is ``__main__``.
     """
     try:
-        return b"__main__" not in pickle.dumps(controller)
+        return b"__main__" not in pickle.dumps(what)
     except Exception:  # pickle and the user's objects raise many kinds
         return False
 
@@ -243,14 +256,16 @@ def held_out_seeds(vector: Any, purpose: Purpose, seed: int, episodes: int) -> l
 class _Other:
     """Another process of the pool, and the part that it is playing."""
 
-    def __init__(self, env: str, env_options: dict[str, Any], size: int) -> None:
+    def __init__(
+        self, env: str, env_options: dict[str, Any], spec: EnvSpec | None, size: int
+    ) -> None:
         context = get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.part: _Part | None = None
         self._process = context.Process(
-            target=_serve, args=(theirs, env, env_options, size), daemon=True
+            target=_serve, args=(theirs, env, env_options, spec, size), daemon=True
         )
-        with _one_thread(), _undisturbed():
+        with _one_thread(), _undisturbed(), _without_script():
             self._process.start()
         theirs.close()
 
@@ -287,10 +302,19 @@ class _Other:
         self.connection.close()
 
 
-def _serve(connection: Connection, env: str, env_options: dict[str, Any], size: int) -> None:
+def _serve(
+    connection: Connection,
+    env: str,
+    env_options: dict[str, Any],
+    spec: EnvSpec | None,
+    size: int,
+) -> None:
     """Play parts until the pipe closes."""
     die_with_parent()
     try:
+        load_task(env)
+        if spec is not None:  # the user's script may have registered it
+            gym.registry.setdefault(spec.id, spec)
         vector = make_vector(env, env_options, size)
         while True:
             controller, part = connection.recv()
@@ -372,6 +396,17 @@ def _one_thread() -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _without_script() -> Iterator[None]:
+    """Make processes that are started in this context not run the user's script, which may train when it is run."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """The number of processes does not change an evaluation; processes end with it, and the death of one is an error."""
 
 import os
+import pickle
+import subprocess
 import sys
 from multiprocessing import active_children
 from types import FunctionType, ModuleType
@@ -60,16 +62,34 @@ def test_results_do_not_depend_on_the_number_of_processes():
 
 
 def test_function_that_other_processes_cannot_copy_is_played_here(monkeypatch):
-    still = FunctionController(nothing)
-    script = ModuleType("__main__")
-    monkeypatch.setitem(sys.modules, "__main__", script)  # as a notebook, which has no file
-    script.of_a_notebook = FunctionType(nothing.__code__, globals(), "of_a_notebook")
-    script.of_a_notebook.__module__ = "__main__"
+    notebook = ModuleType("__main__")  # has no file that another process could import
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    notebook.nothing = FunctionType(nothing.__code__, vars(notebook) | {"np": np})
+    pickle.dumps(notebook.nothing)  # by its name, which only this process knows
     with EvaluationPool(ENV, OPTIONS, processes=2, patience=0.0) as pool:
-        expected = play(pool, still).returns
-        for function in (lambda seen: nothing(seen), script.of_a_notebook):
+        expected = play(pool, FunctionController(nothing)).returns
+        for function in (lambda seen: nothing(seen), notebook.nothing):
             found = play(pool, FunctionController(function))
             np.testing.assert_array_equal(found.returns, expected)
+
+
+def test_script_without_a_guard_runs_once_and_its_task_is_known_to_all_processes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import gymnasium
+from cases.baselines import ZeroController
+from coupling.evaluation.pool import EvaluationPool
+
+print("the script runs", flush=True)
+entry = "cases.d_cylinder_wake.env:DCylinderWake"
+names = {{"entry_point": f"{{entry}}Env", "vector_entry_point": f"{{entry}}VectorEnv"}}
+gymnasium.register("OfTheScript-v0", **names)
+with EvaluationPool("OfTheScript-v0", {OPTIONS}, processes=2, patience=0.0) as pool:
+    print(len(pool.play(ZeroController(3), {EPISODES}, 3).returns), len(pool._others))
+""")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["the script runs", f"{EPISODES} 1"]
 
 
 def test_each_part_draws_its_own_random_actions():
