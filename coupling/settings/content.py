@@ -1,6 +1,7 @@
 """YAML files, shipped presets and ``key=value`` words, of runs and flows; needs only the solver's dependencies."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -59,6 +60,10 @@ def find_preset(preset: str, *, or_env: bool = False) -> Path:
     shipped = shipped_presets()
     if name in shipped:
         return root / f"{name}.yaml"
+    if or_env and (path / "config.yaml").is_file():
+        raise ConfigError(
+            f"{preset} is the folder of a run: `{shlex.join(['flowsim', 'resume', preset])}` continues it"
+        )
     if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"preset file {preset} does not exist")
     raise ConfigError(

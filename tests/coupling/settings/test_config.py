@@ -145,6 +145,14 @@ def test_missing_preset_gives_a_one_line_error(name, sentence):
         load_config(name)
 
 
+def test_folder_of_a_run_is_not_called_a_missing_preset(tmp_path):
+    run = tmp_path / "one run"
+    run.mkdir()
+    (run / "config.yaml").write_text(YAML)
+    with pytest.raises(ConfigError, match=r"is the folder of a run: `flowsim resume '.*one run'`"):
+        load_config(str(run))
+
+
 def test_wrong_value_is_reported_before_a_missing_key():
     with pytest.raises(
         ConfigError, match=r"agent.algorithm = 'sacc': did you mean 'sac'\? \(and 1 more\)"
