@@ -89,6 +89,7 @@ def train(
     RunFolder.choose(config, name)  # refuses a name that is taken before the task is created
     task = _prepare(config, screen, prewarmed)
     _note_training(config, screen)
+    _refuse_channels_last(config, task)
     config = fitted(config, task.episode_steps)
     try:
         learner = Learner(
@@ -141,6 +142,23 @@ def _create_folder(config: RunConfig, name: str, learner: Learner) -> RunFolder:
                 if not folder.path.exists():
                     raise
                 # another training has just taken this name; choose the next one
+
+
+def _refuse_channels_last(config: RunConfig, task: Task) -> None:
+    """Raise a ConfigError for images with the channels last, which would be read as scrambled ones."""
+    if config.agent.image_shape is None:
+        return
+    channels, height, width = config.agent.image_shape
+    if (
+        task.own_shape == (height, width, channels)
+        and channels > 1
+        and not height == width == channels
+    ):
+        raise ConfigError(
+            f"agent.image_shape = {[channels, height, width]}, but the images of env = {config.env!r} have the shape "
+            f"{task.own_shape}, with the channels last; move them to the front with "
+            "gymnasium.wrappers.TransformObservation"
+        )
 
 
 def _without_an_end(env: str) -> str:

@@ -64,6 +64,8 @@ class Task:
         Whether it can be filmed.
     notes
         Differences of its own spaces from these, one sentence each.
+    own_shape
+        Shape of its own observations, before flattening; empty if they are no array.
     """
 
     observation_space: gym.spaces.Box
@@ -72,6 +74,7 @@ class Task:
     agents_per_env: int = 1
     draws_itself: bool = False
     notes: tuple[str, ...] = ()
+    own_shape: tuple[int, ...] = ()
 
     @property
     def action_bounds(self) -> tuple[list[float], list[float]]:
@@ -271,7 +274,13 @@ def describe_task(env: str, env_options: dict[str, Any]) -> Task:
     actions = action.choices if isinstance(action, Numbered) else bounds
     own = _of_first(vector, "own_spaces", None) or _own_spaces(vector)
     return Task(
-        observation, actions, time_limit(vector), together, draws_itself(env), notes_on(*own)
+        observation,
+        actions,
+        time_limit(vector),
+        together,
+        draws_itself(env),
+        notes_on(*own),
+        own[0].shape or (),
     )
 
 

@@ -176,6 +176,12 @@ class Images(gym.Env):
         return self.seen(), 1.0, False, self.steps == 10, {}
 
 
+class ColourImages(Images):
+    """The same with three channels, the last axis."""
+
+    observation_space = spaces.Box(0.0, 255.0, (8, 8, 3), np.float32)
+
+
 NESTED_SEEN = spaces.Dict(
     {
         "picture": spaces.Box(0, 255, (2, 3), np.uint8),
@@ -303,6 +309,7 @@ gym.register("Unlucky-v0", Unlucky)
 gym.register("Endless-v0", Endless)
 gym.register("Telling-v0", Telling)
 gym.register("Images-v0", Images, max_episode_steps=10)
+gym.register("ColourImages-v0", ColourImages, max_episode_steps=10)
 gym.register("Nested-v0", Nested)
 gym.register("NestedBatch-v0", vector_entry_point=NestedBatch)
 gym.register("Spaces-v0", Spaces)

@@ -243,6 +243,15 @@ def test_images_that_are_not_of_whole_numbers_are_left_out_or_stop_the_run(shell
     assert bool(stopped) == (part == 1.0)
 
 
+def test_images_with_the_channels_last_are_refused(shell):
+    shape = "agent.image_shape=[3, 8, 8]"
+    conv = ("agent.network=conv", "agent.convolutions=[[2, 3, 2]]", shape)
+    done = shell.run("train", shell.preset(env="wild:ColourImages-v0", env_options={}), *conv)
+    assert done.returncode == 2
+    assert "have the shape (8, 8, 3), with the channels last" in complaint(done.stderr)
+    assert not shell.run_folder.exists()
+
+
 @pytest.mark.slow
 def test_hanging_environment_is_replaced_after_step_timeout(shell):
     preset = shell.preset(
