@@ -82,7 +82,7 @@ LIMITS = {
     "jets": "Trained at 20 cells per D (drag 4 % above the literature); the first seed on the task's page.",
     "pendulum": "MuJoCo's own task; needs the extra `mujoco`. Only one seed was trained.",
     "pinball": "Trained at 12 cells per D (drag 3 % above that of a finer grid); the first seed on the task's page.",
-    "pressure": "Trained at 20 cells per D with four pressures on the rear face; one seed. The preset was named later.",
+    "pressure": "Trained at 20 cells per D with four base pressures; the first of three trainings and the best.",
     "rotating": "Trained at 12 cells per D; the first seed on the task's page.",
     "sketch": "Trained at 8 cells per D between walls, which does not resolve the wake; a few minutes on one core.",
     "square": "Trained at 20 cells per D with 64 probes in the wake; the first seed on the task's page.",

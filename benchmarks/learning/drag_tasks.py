@@ -116,6 +116,15 @@ LEARNERS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
             "quick",
             ("env_options.base_pressures=4", "env_options.frames=14", *STATE_DEPENDENT),
         ),
+        "V-RACER + centred advantages, state-dependent std, 4 base, 27 frames, 96,000 actions": (
+            "quick",
+            (
+                "env_options.base_pressures=4",
+                "env_options.frames=27",
+                *STATE_DEPENDENT,
+                "run.steps=96000",
+            ),
+        ),
         "V-RACER + centred advantages, state-dependent std, LSTM, sequences, 4 base": (
             "memory",
             (),
