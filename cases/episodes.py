@@ -12,6 +12,7 @@ from gymnasium.spaces import Discrete
 
 from cases.flow_task import FlowTask, Generators
 from cases.loads import BoolArray, FloatArray
+from cases.sensors import described
 from flowsim import Simulation
 from flowsim.render.fields import Caption, draw_panel
 
@@ -84,7 +85,7 @@ class Episodes:
         self.actions_done += 1
         terminated = left | simulation.diverged
         with np.errstate(invalid="ignore", over="ignore"):  # of a simulation that diverged
-            self.rewards[:] = task.reward(self.applied).reshape(task.batch, -1)
+            self.rewards[:] = self._rewarded()
         if task.failure_reward is not None:
             self.rewards[terminated] = task.failure_reward
         self.rewards[simulation.diverged] = task.divergence_reward
@@ -93,6 +94,21 @@ class Episodes:
         self.returns += reward
         truncated = (self.actions_done >= options.episode_actions) & ~terminated
         return Outcome(self.rewards.copy(), reward, terminated, truncated)
+
+    def _rewarded(self) -> FloatArray:
+        """Return the rewards of the last action, shape (B, N), or (B, 1) for the same one for all agents."""
+        given = self.task.reward(self.applied)
+        rewards, (batch, agents) = np.asarray(given), self.rewards.shape
+        if rewards.dtype.kind not in "biuf" or rewards.shape not in (
+            (batch,),
+            (batch, 1),
+            (batch, agents),
+        ):
+            each = f" or ({batch}, {agents})" if self._many else ""
+            raise ValueError(
+                f"reward returned {described(given)}, but must return numbers of the shape ({batch},){each}"
+            )
+        return rewards.reshape(batch, -1)
 
     def _look(self, simulation: Simulation) -> BoolArray:
         if self.watch is not None:

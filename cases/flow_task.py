@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from flowsim.inflow import Profile
 from flowsim.render.fields import Scene, outlines
 from flowsim.render.units import DIAMETERS, Units
 
+PartT = TypeVar("PartT")
 Generators = Mapping[int, np.random.Generator]
 """Random generators of some simulations of a batch, by index."""
 
@@ -95,8 +96,13 @@ class FlowTask(ABC, Generic[OptionsT]):
         self.options = options
         self.batch = batch
         self.memory: dict[str, npt.NDArray[Any]] = {}
-        self._actuators, self._sensors = tuple(self.actuators()), tuple(self.sensors())
+        self._actuators = _parts("actuators", Actuator, self.actuators())
+        self._sensors = _parts("sensors", Sensor, self.sensors())
+        if not self._sensors:
+            raise ValueError("sensors() returned none, but an observation needs at least one")
         self._flow = self.flow()
+        if not isinstance(self._flow, Flow):
+            raise ValueError(f"flow() returned {self._flow!r}, but must return a Flow")
         self.simulation: Simulation = self.build(batch)
         for part in self._actuators:
             part.check(self.simulation)
@@ -364,3 +370,16 @@ class FlowTask(ABC, Generic[OptionsT]):
             return 0.5 * np.array(simulation.grid.size)
         body = self.agent_bodies[0] if self.agent_bodies else 0
         return simulation.body_state.position[index, body]
+
+
+def _parts(method: str, kind: type[Any], given: Sequence[PartT]) -> tuple[PartT, ...]:
+    """Return the parts that a method of a task declares.
+
+    Raises
+    ------
+    ValueError
+        For anything but a list of parts of this kind.
+    """
+    if not isinstance(given, Sequence) or not all(isinstance(part, kind) for part in given):
+        raise ValueError(f"{method}() returned {given!r}, but must return a list of {method}")
+    return tuple(given)

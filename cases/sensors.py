@@ -103,8 +103,24 @@ class Computed(Sensor):
         self._function, self.limits = function, np.array(limits, np.float64)
 
     def read(self) -> FloatArray:
-        """Return the computed values."""
-        return self._function()
+        """Return the computed values.
+
+        Raises
+        ------
+        ValueError
+            For values of another shape.
+        """
+        given = self._function()
+        batch, agents, size = self.task.simulation.batch, self.task.agents, len(self.limits)
+        shapes = (batch, size), (batch, 1, size), (batch, agents, size)
+        values = np.asarray(given)
+        if values.dtype.kind not in "biuf" or values.shape not in shapes:
+            each = f" or {shapes[-1]}" if agents > 1 else ""
+            raise ValueError(
+                f"Computed: the function returned {described(given)}, "
+                f"but must return numbers of the shape {shapes[0]}{each}"
+            )
+        return values
 
 
 class Motion(Sensor):
@@ -366,6 +382,12 @@ def _check_one_each(sensor: Sensor, bodies: Sequence[int], task: Measured) -> No
         raise ValueError(
             f"{type(sensor).__name__} is on {len(bodies)} bodies, but takes one for each of {task.agents} agents"
         )
+
+
+def described(values: object) -> str:
+    """Return a value as text on one line: an array or a list by its type and shape."""
+    array = np.asarray(values)
+    return repr(values) if array.ndim == 0 else f"{array.dtype} of the shape {array.shape}"
 
 
 def each_agent(values: FloatArray, agents: int) -> FloatArray:

@@ -46,6 +46,9 @@ class Grid:
                 )
         if not is_positive(self.h):
             raise ValueError(f"h = {self.h!r}: the grid spacing must be positive")
+        # the solver is compiled for these types only, and a float32 would round every coordinate
+        for name, kind in (("nx", int), ("ny", int), ("h", float)):
+            object.__setattr__(self, name, kind(getattr(self, name)))
 
     @property
     def size(self) -> tuple[float, float]:

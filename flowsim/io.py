@@ -242,8 +242,8 @@ def pack_restart(simulation: Simulation, notes: Mapping[str, float] | None = Non
 def read_restart(path: str | Path, simulation: Simulation) -> dict[str, float]:
     """Restore every simulation of a batch from a restart file; they continue bit for bit as the originals would.
 
-    An instrument of the simulation continues as well if the file contains one of the same kind at the same position;
-    other instruments start from scratch.
+    An instrument of the simulation continues as well if the file contains one of the same kind at the same position,
+    with the same interval, start and probes; other instruments start from scratch.
 
     Parameters
     ----------

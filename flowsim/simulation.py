@@ -7,7 +7,6 @@ The algorithm of a step is in :mod:`flowsim.backend.step`.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from flowsim.backend.state import State
 from flowsim.backend.step import Method, method_of
 from flowsim.backend.temperature import Temperature
 from flowsim.bodies import Body
-from flowsim.bodies.checks import check_bodies, check_kinds
+from flowsim.bodies.checks import check_bodies, check_kinds, state_of_motion
 from flowsim.bodies.jets import Jet, check_closed_box
 from flowsim.bodies.swimmers import Swimmer
 from flowsim.boundary import SIDE_NAMES, Sides, side_number
@@ -302,13 +301,7 @@ class Simulation(State):
         complete()
 
     def _place_driven(self, b: int, k: int, time: float) -> None:
-        motion = self.bodies[k].motion
-        assert callable(motion)
-        x, y, theta, vx, vy, omega = state_of_motion = motion(time)
-        if not all(map(math.isfinite, state_of_motion)):
-            raise ValueError(
-                f"body {k}: its motion at time {time:g} is {state_of_motion}, but must be six finite numbers"
-            )
+        x, y, theta, vx, vy, omega = state_of_motion(k, self.bodies[k], time)
         state = self.body_state
         state.position[b, k], state.angle[b, k] = (x, y), theta
         state.velocity[b, k], state.angular_velocity[b, k] = (vx, vy), omega
@@ -356,9 +349,15 @@ class Simulation(State):
         -------
         (B,) bool
             Which simulations were stopped early. Diverged ones also end early, but are marked in ``diverged`` only.
+
+        Raises
+        ------
+        ValueError
+            For a duration that is negative or not finite, or flags of the wrong shape or type, also from ``stop``.
         """
-        fits = np.shape(duration) in ((), (self.batch,)) and np.all(np.isfinite(duration))
-        if not fits or np.any(np.asarray(duration) < -ROUND_OFF):
+        times = np.asarray(duration)
+        numbers = times.dtype.kind in "biuf" and times.shape in ((), (self.batch,))
+        if not numbers or not (np.isfinite(times) & (times >= -ROUND_OFF)).all():
             raise ValueError(
                 f"duration = {duration!r}: it must be a finite number that is not negative, or one for each flow, "
                 f"({self.batch},)"
@@ -372,11 +371,20 @@ class Simulation(State):
                 running = self._running.copy()
                 self._step_once()
                 if stop is not None:
-                    stopped |= running & stop(self)
+                    stopped |= running & self._flags_of(stop)
                     self._running &= ~stopped
             self.sense()
         self._mark_lost()
         return stopped | self._stopped
+
+    def _flags_of(self, stop: Callable[[Simulation], BoolArray]) -> BoolArray:
+        """Return what ``stop`` says of each simulation; one flag stands for all of them."""
+        flags = np.asarray(answer := stop(self))
+        if flags.dtype != np.bool_ or flags.shape not in ((), (self.batch,)):
+            raise ValueError(
+                f"stop returned {answer!r}, but must return {self.batch} bools, one for each flow"
+            )
+        return flags
 
     def advance_steps(self, steps: int) -> None:
         """Take a number of steps with the step size of each flow.

@@ -135,6 +135,10 @@ class MeasuredFiles:
             for instrument in self._simulation.instruments:
                 if isinstance(instrument, Recorder) and not len(instrument.rows()):
                     late.append("record.csv")
-                if isinstance(instrument, FieldStatistics) and not np.any(instrument.samples):
+                if (
+                    isinstance(instrument, FieldStatistics)
+                    and not np.any(instrument.samples)
+                    and instrument.start[0] + (instrument.every or 0.0) <= self._simulation.time[0]
+                ):
                     late.append("statistics.npz")
         return late

@@ -34,14 +34,15 @@ def method_of(integrator: str, cfl: float | None, penalty: float) -> Method:
     ValueError
         For an unknown integrator, or numbers out of range.
     """
-    if integrator not in DEFAULT_CFL:
+    if not isinstance(integrator, str) or integrator not in DEFAULT_CFL:
         raise ValueError(f'integrator = {integrator!r}: the integrators are "ab2" and "euler"')
     method = Method(integrator, DEFAULT_CFL[integrator] if cfl is None else cfl, penalty)
     if not (is_positive(method.cfl) and method.cfl <= 1):
         raise ValueError(f"cfl = {method.cfl!r}: the CFL number must lie in (0, 1]")
     if not is_positive(penalty):
         raise ValueError(f"penalty = {penalty!r}: the penalty must be positive")
-    return method
+    # the solver is compiled for these types only
+    return Method(integrator, float(method.cfl), float(penalty))
 
 
 def take_step(

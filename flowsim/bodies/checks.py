@@ -79,7 +79,7 @@ def check_bodies(bodies: Sequence[Body], grid: Grid, sides: Sides) -> None:
     Raises
     ------
     ValueError
-        For positions that are not finite or outside the box, a solid on an inflow side, a motion that is not six finite
+        For positions outside the box, a solid on an inflow side, a motion that is not six finite
         numbers or whose velocity is not the derivative of its position, or a free body lighter than the fluid that
         overlaps another body.
     """
@@ -97,31 +97,40 @@ def check_bodies(bodies: Sequence[Body], grid: Grid, sides: Sides) -> None:
     _check_light_bodies(bodies)
 
 
+def state_of_motion(k: int, body: Body, time: float) -> tuple[float, ...]:
+    """Return (x, y, theta, u, v, omega) of driven body k at a time.
+
+    Raises
+    ------
+    ValueError
+        If its motion returns anything but six finite numbers.
+    """
+    assert callable(body.motion)
+    state = body.motion(time)
+    try:
+        fine = len(state) == 6 and all(is_finite(value) for value in state)
+    except TypeError:
+        fine = False
+    if not fine:
+        raise ValueError(
+            f"body {k}: its motion at time {time:g} is {state!r}, but must be six finite numbers, "
+            "(x, y, theta, u, v, omega)"
+        )
+    return state
+
+
 def _start(k: int, body: Body) -> tuple[float, float, float]:
-    place = (*body.center, body.angle)
     if callable(body.motion):
-        try:
-            state = tuple(float(value) for value in body.motion(0.0))
-        except TypeError as error:
-            raise ValueError(
-                f"body {k}: its motion must return (x, y, theta, u, v, omega)"
-            ) from error
-        if len(state) != 6:
-            raise ValueError(
-                f"body {k}: its motion returns {len(state)} numbers, but must return (x, y, theta, u, v, omega)"
-            )
-        place = state[:3]
-    if not all(is_finite(value) for value in place):
-        raise ValueError(f"body {k} is at {place}: its center and angle must be finite")
-    return place[0], place[1], place[2]
+        x, y, angle, *_ = state_of_motion(k, body, 0.0)
+        return x, y, angle
+    return *body.center, body.angle
 
 
 def _check_motion(k: int, body: Body) -> None:
     """Refuse a motion that is wrong at most of the times; a kink at one of them is allowed."""
-    assert callable(body.motion)
     step, wrong = 1e-5, []
     for t in TIMES[1:]:
-        before, now, after = (np.array(body.motion(t + d), float) for d in (-step, 0.0, step))
+        before, now, after = (np.array(state_of_motion(k, body, t + d)) for d in (-step, 0.0, step))
         slope = (after[:3] - before[:3]) / (2 * step)
         allowed = APART * np.maximum(np.abs(slope), np.abs(now[3:])) + 1e-3
         if not (np.abs(slope - now[3:]) <= allowed).all():

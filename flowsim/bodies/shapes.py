@@ -11,7 +11,7 @@ import numpy as np
 from contourpy import contour_generator
 from numpy.typing import NDArray
 
-from flowsim.backend.host.given import has_two, is_positive
+from flowsim.backend.host.given import is_finite, is_positive, is_vector
 from flowsim.bodies.mounts import Spring, check_mount
 from flowsim.kernels.distances import Shape
 from flowsim.kernels.elementwise import write_distances
@@ -47,8 +47,8 @@ class Body:
     Raises
     ------
     ValueError
-        For a size or density that is not positive, an unknown motion, or a degree of freedom that cannot be held or
-        sprung.
+        For a center or angle that is not finite, a size or density that is not positive, an unknown motion, or a degree
+        of freedom that cannot be held or sprung.
     """
 
     center: tuple[float, float] = (0.0, 0.0)
@@ -59,10 +59,14 @@ class Body:
     springs: Mapping[str, Spring] = field(default_factory=dict, hash=False)
 
     shape: ClassVar[Shape]
+    sizes: ClassVar[tuple[str, ...]] = ()
+    """Names of the lengths and ratios that must be positive."""
 
     def __post_init__(self) -> None:
-        if not has_two(self.center):
-            raise ValueError(f"center = {self.center!r}: it must be two numbers, x and y")
+        if not is_vector(self.center):
+            raise ValueError(f"center = {self.center!r}: it must be two finite numbers, x and y")
+        if not is_finite(self.angle):
+            raise ValueError(f"angle = {self.angle!r}: it must be a finite number, in radians")
         if not is_positive(self.density):
             raise ValueError(f"density = {self.density!r}: the density of a body must be positive")
         if not callable(self.motion) and self.motion not in ("fixed", "free"):
@@ -70,11 +74,9 @@ class Body:
                 f'motion = {self.motion!r}: a body is "fixed", "free" or driven by a function of time'
             )
         check_mount(self.motion, self.held, self.springs)
-        for name, length in zip(("major", "minor"), self.semi_axes, strict=True):
-            if not is_positive(length):
-                raise ValueError(
-                    f"{name} axis = {2 * length!r}: the size of a body must be positive"
-                )
+        for name in self.sizes:
+            if not is_positive(size := getattr(self, name)):
+                raise ValueError(f"{name} = {size!r}: the size of a body must be positive")
 
     @property
     def semi_axes(self) -> tuple[float, float]:
@@ -130,6 +132,7 @@ class Disk(Body):
 
     diameter: float = 1.0
     shape: ClassVar[Shape] = Shape.DISK
+    sizes = ("diameter",)
 
     @property
     def semi_axes(self) -> tuple[float, float]:
@@ -176,6 +179,7 @@ class Ellipse(Body):
     major: float = 1.0
     aspect: float = 0.2
     shape: ClassVar[Shape] = Shape.ELLIPSE
+    sizes = ("major", "aspect")
 
     @property
     def semi_axes(self) -> tuple[float, float]:
@@ -268,6 +272,7 @@ class SignedDistance(_Tabulated):
 
     function: Callable[[FloatArray, FloatArray], FloatArray]
     reach: float
+    sizes = ("reach",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -307,22 +312,26 @@ class SignedDistance(_Tabulated):
 class Union(_Tabulated):
     """Several bodies as one rigid body; their ``center`` and ``angle`` are relative to its frame.
 
-    The density and motion of the parts are ignored.
+    The union has one density and one motion; parts cannot have their own.
 
     Raises
     ------
     ValueError
-        For a union without parts, or with a part that is not a rigid body.
+        For a union without parts, or with a part that is not a rigid body or has a density or motion of its own.
     """
 
     parts: Sequence[Body]
 
     def __post_init__(self) -> None:
-        if not self.parts:
-            raise ValueError("parts = (): a union needs at least one body")
+        if not isinstance(self.parts, Sequence) or not self.parts:
+            raise ValueError(f"parts = {self.parts!r}: a union needs a list of at least one body")
         for part in self.parts:
             if not isinstance(part, Body) or part.shape == Shape.MIDLINE:
                 raise ValueError(f"parts: a {type(part).__name__} is not a rigid body")
+            if part.density != 1.0 or part.motion != "fixed":
+                raise ValueError(
+                    f"parts: a {type(part).__name__} has a density or motion of its own; give these to the union"
+                )
         super().__post_init__()
 
     @property
@@ -366,7 +375,10 @@ def polygon(
     ValueError
         For fewer than three corners, and corners that are not finite or are collinear.
     """
-    ends = np.asarray(corners, np.float64)
+    try:
+        ends = np.asarray(corners, np.float64)
+    except (TypeError, ValueError):
+        ends = np.zeros(0)
     if (
         ends.ndim != 2
         or ends.shape[1] != 2

@@ -110,12 +110,19 @@ class Instrument:
         self._schedule[:, :GIVEN] = self._flow._device.array(state["schedule"])
 
     def fits(self, state: dict[str, NDArray[Any]]) -> bool:
-        """Return whether a state is of an instrument with the same measurements and schedule."""
+        """Return whether a state is of an instrument with the same measurements and schedule.
+
+        An instrument without a given start also continues one that has started at any time.
+        """
         own = self.get_state()
         if own.keys() != state.keys() or own["schedule"].shape != state["schedule"].shape:
             return False
-        often = [INTERVAL, STRIDE]
-        return bool((own["schedule"][:, often] == state["schedule"][:, often]).all())
+        ours, theirs, often = own["schedule"], state["schedule"], [INTERVAL, STRIDE]
+        given = self._flow.to_host(self._schedule)[:, GIVEN] > 0
+        starts = np.where(
+            given, theirs[:, START] == ours[:, START], theirs[:, START] <= self._flow.time
+        )
+        return bool((ours[:, often] == theirs[:, often]).all() and starts.all())
 
     def stop(self) -> None:
         """Stop measuring; the measurements are kept."""

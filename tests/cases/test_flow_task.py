@@ -538,3 +538,48 @@ def test_state_of_a_batch_includes_which_environments_rest():
             batch.step([action] * 3)[:4], other.step([action] * 3)[:4], strict=True
         ):
             np.testing.assert_array_equal(one, two)
+
+
+def _mistaken(**methods):
+    task = type("Mistaken", (Stirrer,), {"choices": None} | methods)
+    return type("MistakenEnv", (FlowVectorEnv,), {"task_class": task})(num_envs=2)
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"flow": lambda task: None}, r"flow\(\) returned None, but must return a Flow"),
+        ({"actuators": lambda task: None}, r"actuators\(\) returned None, but must return a list"),
+        ({"actuators": lambda task: ["spin"]}, r"actuators\(\) returned \['spin'\], but must"),
+        ({"sensors": lambda task: PastActions()}, r"sensors\(\) returned .*PastActions"),
+        ({"sensors": lambda task: []}, r"sensors\(\) returned none"),
+    ],
+)
+def test_methods_that_return_something_else_are_refused(methods, message):
+    with pytest.raises(ValueError, match=message):
+        _mistaken(**methods)
+
+
+@pytest.mark.parametrize(
+    "reward", [None, 0.5, "good", np.zeros(3), np.zeros((2, 2)), np.zeros(2, complex)]
+)
+def test_rewards_of_another_shape_or_type_are_refused(reward):
+    env = _mistaken(reward=lambda task, commands: reward)
+    env.reset(seed=0)
+    with pytest.raises(
+        ValueError, match=r"reward returned .*must return numbers of the shape \(2,\)"
+    ):
+        env.step(np.zeros((2, 2)))
+
+
+def test_rewards_may_be_a_list():
+    env = _mistaken(reward=lambda task, commands: [1.0, 2])
+    env.reset(seed=0)
+    assert env.step(np.zeros((2, 2)))[1].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("values", [None, 0.5, np.zeros(2), np.zeros((2, 3)), "seen"])
+def test_computed_observations_of_another_shape_are_refused(values):
+    env = _mistaken(sensors=lambda task: [Computed(lambda: values, [1.0, 1.0])])
+    with pytest.raises(ValueError, match=r"must return numbers of the shape \(2, 2\)"):
+        env.reset(seed=0)

@@ -5,6 +5,7 @@ import pytest
 
 from flowsim import (
     Disk,
+    Ellipse,
     Grid,
     Jet,
     Recorder,
@@ -33,12 +34,16 @@ def make(bodies=(), sides=None, **options):
     ("bodies", "options", "words"),
     [
         ([Disk(center=(9.0, 2.0))], {}, "body 0 is at x = 9, outside the box of 4 x 4"),
-        ([Disk(center=(np.nan, 2.0))], {}, "must be finite"),
-        ([Disk(center=(2.0, 2.0), angle=np.inf)], {}, "must be finite"),
         ([STEP], {"sides": CHANNEL}, "covers a part of the left side"),
         ([Disk(motion=lambda t: (1.5 + 0.5 * t, 2, 0, 0, 0, 0))], {}, "derivative of its position"),
-        ([Disk(motion=lambda t: (1.5, 2.0, 0.0))], {}, "returns 3 numbers"),
-        ([Disk(motion=lambda t: 1.5)], {}, "must return"),
+        ([Disk(motion=lambda t: (1.5, 2.0, 0.0))], {}, "must be six finite numbers"),
+        ([Disk(motion=lambda t: 1.5)], {}, "motion at time 0 is 1.5, but must be six finite"),
+        ([Disk(motion=lambda t: "abcdef")], {}, "is 'abcdef', but must be six finite numbers"),
+        (
+            [Disk(motion=lambda t: (2, 2, 0, 0, 0, 0) if t < 1 else (2, 2, 0))],
+            {},
+            r"motion at time .* is \(2, 2, 0\), but must be six finite",
+        ),
         ([], {"stream": (-1.0, 0.0)}, "enters through the right side, which is outflow"),
         ([], {"stream": (np.nan, 0.0)}, "stream = "),
         ([], {"gravity": (0.0, [1, 2, 3])}, "gravity = "),
@@ -68,7 +73,7 @@ def make(bodies=(), sides=None, **options):
         ([Disk(center=(2, 2))], {"jets": Jet(angle=0.0, width=0.5)}, "it must be a list of jets"),
         ([], {"temperature": 0.5}, "temperature = 0.5: it must be a Temperature"),
         ([], {"force_field": lambda x, y: None}, "force_field must return two components"),
-        ([Disk(center=("2", 2.0))], {}, "its center and angle must be finite"),
+        ([], {"integrator": ["ab2"]}, "integrator = "),
         (
             [],
             {
@@ -91,8 +96,20 @@ def test_invalid_simulations_are_refused(bodies, options, words):
         (lambda: Grid(64, 64, "1/16"), "h = '1/16': the grid spacing must be positive"),
         (lambda: Sides(bottom="no_slip", bottom_velocity=np.nan), "bottom_velocity = nan"),
         (lambda: Sides(bottom="no_slip", bottom_velocity="1"), "bottom_velocity = '1'"),
-        (lambda: Disk(center=(1.0, 2.0, 3.0)), "it must be two numbers, x and y"),
-        (lambda: Disk(center=2.0), "it must be two numbers, x and y"),
+        (lambda: Disk(center=(1.0, 2.0, 3.0)), "it must be two finite numbers, x and y"),
+        (lambda: Disk(center=2.0), "it must be two finite numbers, x and y"),
+        (lambda: Disk(center=("2", 2.0)), "it must be two finite numbers, x and y"),
+        (lambda: Disk(center=(np.nan, 2.0)), "it must be two finite numbers, x and y"),
+        (lambda: Disk(angle=np.inf), "angle = inf: it must be a finite number"),
+        (lambda: Disk(angle="up"), "angle = 'up': it must be a finite number"),
+        (lambda: Disk(diameter="1"), "diameter = '1': the size of a body must be positive"),
+        (lambda: Ellipse(aspect=None), "aspect = None: the size of a body must be positive"),
+        (lambda: polygon("abc"), "corners = 'abc': a polygon needs"),
+        (
+            lambda: Union(parts=[Disk(), Disk(center=(1.0, 0.0), density=3.0)]),
+            "parts: a Disk has a density or motion of its own",
+        ),
+        (lambda: Union(parts=Disk()), "parts = Disk"),
         (lambda: Disk(density="1"), "the density of a body must be positive"),
         (lambda: Disk(motion=None), 'motion = None: a body is "fixed", "free" or driven'),
         (lambda: Union(parts=[carangiform()]), "parts: a Swimmer is not a rigid body"),
@@ -126,6 +143,17 @@ FACES = np.ones(GRID.padded_shape)
     [
         (lambda: make().advance(np.nan), "duration = nan: it must be a finite number"),
         (lambda: make().advance(np.inf), "duration = inf: it must be a finite number"),
+        (lambda: make().advance("1"), "duration = '1': it must be a finite number"),
+        (lambda: make().advance(None), "duration = None: it must be a finite number"),
+        (
+            lambda: make().advance(0.1, stop=lambda sim: None),
+            "stop returned None, but must return 1 bools",
+        ),
+        (
+            lambda: make(batch=2).advance(0.1, stop=lambda sim: np.zeros(3, bool)),
+            "stop returned .*, but must return 2 bools",
+        ),
+        (lambda: make(batch=2).advance(0.1, stop=lambda sim: sim.time), "must return 2 bools"),
         (
             lambda: make().advance(-0.1),
             "duration = -0.1: it must be a finite number that is not negative",
@@ -285,3 +313,11 @@ def test_velocity_that_is_refused_leaves_the_flow_as_it_is():
         with pytest.raises(ValueError, match="v has the shape"):
             write(0, 2.0, FACES[:3])
     np.testing.assert_array_equal(sim.u, before)
+
+
+def test_numbers_of_any_type_give_the_same_compiled_solver():
+    grid = Grid(np.int64(32), np.int32(32), np.float32(0.125))
+    assert [type(value) for value in (grid.nx, grid.ny, grid.h)] == [int, int, float]
+    sim = Simulation(grid, viscosity=0.01, cfl=np.float32(0.5), penalty=1000000)
+    assert (type(sim.cfl), type(sim.penalty)) == (float, float)
+    assert type(Grid(8, 8, 1).h) is float

@@ -19,6 +19,7 @@ from flowsim import (
     nusselt_number,
     side_heat_flux,
 )
+from flowsim.io import read_restart, write_restart
 from flowsim.measure.surface import stream_pressure
 
 PROBES = [(5.0, 2.2), (0.02, 3.97), (7.99, 1.0)]
@@ -364,3 +365,34 @@ def test_measurements_continue_after_a_reset_to_a_time_before_their_start(every)
     assert len(given.rows(0)) == later, "a start that was given holds after a reset, too"
     sim.advance(1.0)
     assert len(given.rows(0)) > later
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "continues"),
+    [
+        (0.2, 0.2, True),
+        (0.2, 0.6, False),
+        (0.2, None, True),
+        (2.0, None, False),
+        (None, 0.2, False),
+    ],
+)
+def test_instruments_with_another_start_do_not_continue(
+    tmp_path: Path, theirs: float | None, ours: float | None, continues: bool
+) -> None:
+    def box(start: float | None) -> Simulation:
+        sim = Simulation(Grid(16, 16, 0.1), viscosity=0.1)
+        Recorder(sim, every=0.1, start=start)
+        FieldStatistics(sim, every=0.1, start=start)
+        return sim
+
+    first, again = box(theirs), box(ours)
+    first.advance(0.5)
+    write_restart(tmp_path / "restart.h5", first)
+    read_restart(tmp_path / "restart.h5", again)
+    recorder, statistics = again.instruments
+    assert isinstance(recorder, Recorder)
+    assert isinstance(statistics, FieldStatistics)
+    assert (len(recorder.rows()) > 0) == (statistics.samples[0] > 0) == continues
+    again.advance(0.5)
+    assert recorder.rows()[0, 0] >= (ours or 0.0) + 0.1
