@@ -77,7 +77,7 @@ class ACERConfig(SegmentConfig, HasTrustRegion):
         if not choices and self.replay_ratio != type(self).model_fields["replay_ratio"].default:
             yield (
                 f"replay_ratio = {self.replay_ratio:g} is for discrete actions; with continuous ones algorithm = acer "
-                "learns in replay alone (ReF-ER paper), so leave it out"
+                "learns in replay alone (ACER paper, section 6), so leave it out"
             )
 
     def on_policy_ratio(self, choices: int) -> float | None:

@@ -38,7 +38,7 @@ Differences from the papers:
 2. The correction has Q(x, a) where algorithm 2 prints Q(x, a_i), which would not correct anything.
 3. One gradient for all segments, averaged over their steps, instead of asynchronous threads; no entropy bonus.
    ``env_steps_per_gradient_step`` sets the rate of the calls; an on-policy call with nothing newly collected is
-   replaced by a replay call. Continuous actions are learned by replay only (ReF-ER paper).
+   replaced by a replay call. Continuous actions are learned by replay only, as in section 6 of the ACER paper.
 4. An LSTM runs once along a segment, starting from a zero state up to ``window`` steps before it; with ``acting``
    ``window`` it sees the window that ends at each step, as for the other algorithms.
 
