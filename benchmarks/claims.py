@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)
 
 from benchmarks.learning import learned  # noqa: E402
-from benchmarks.learning.suites.contrasts import evaluated_returns  # noqa: E402
+from benchmarks.learning.suites.comparison import compare  # noqa: E402
+from benchmarks.learning.suites.contrasts import evaluated_returns, with_interval  # noqa: E402
 from benchmarks.learning.suites.curves import Seeds  # noqa: E402
 from benchmarks.learning.suites.methods import training_returns  # noqa: E402
 from benchmarks.learning.suites.plan import read_results  # noqa: E402
@@ -142,9 +143,14 @@ def rules(results: Path) -> str:
         for method in ("ReF-ER", "ReF-ER-2", "ReF-ER-1", "ER")
     }
     both, second, first, none = (f"{interquartile_mean(each):.0f}" for each in found.values())
+    gain, most = (
+        with_interval(compare([found["ReF-ER"]], [found[other]]).difference)
+        for other in ("ReF-ER-2", "ER")
+    )
     return (
-        f"V-RACER, HalfCheetah-v5, {rows[0]['steps']:,} steps, {len(found['ER'])} seeds: {both} in training with "
-        f"both, {second} with rule 2 only, {first} with rule 1 only, {none} with neither"
+        f"V-RACER, HalfCheetah-v5, {rows[0]['steps']:,} steps, {len(found['ER'])} seeds, in training: {both} with "
+        f"both, {second} with rule 2 only, {first} with rule 1 only, {none} with neither; both minus rule 2 "
+        f"{gain}, minus neither {most}"
     )
 
 

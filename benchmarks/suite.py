@@ -155,7 +155,7 @@ def wake() -> str:
     searched = json.loads((RESULTS / "linear_feedback" / "evaluation.json").read_text())
     feedback = 100 * searched["searched, narrow starts, at 16"]["survival"]
     each = (
-        f"leaves after {zero:.0f} actions",
+        f"leaves after {zero:.1f} actions, on average",
         f"linear feedback: stays in {feedback:.0f} % of episodes",
         f"{min(survival):.0f} to {max(survival):.0f} %, {len(survival)} seeds",
     )

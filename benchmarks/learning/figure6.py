@@ -67,7 +67,8 @@ The methods differ in more than their algorithm: the last column counts the sett
 The comparison therefore does not isolate the effect of an algorithm, or of ReF-ER on DDPG.
 The suite [equal](#equal) is meant for that.
 SAC is not in the paper's figure.
-The networks are MLPs where the paper has LSTMs, and the runs are shorter.
+The networks are MLPs where the paper has LSTMs, V-RACER has centred advantages, and the runs are shorter.
+A method that once reaches a mean length of 100 actions need not keep it: the table above shows the length at the end.
 A training whose episodes never reach a mean length of {held} actions counts as if they reached it at its end."""
 COMPARISONS = """\
 Differences of the interquartile means over the seeds, with 95 % bootstrap intervals: of the training episodes
@@ -79,7 +80,7 @@ PANELS = (
     Panel(0, "mean_length", "actions of all agents", "length of training episodes"),
 )
 CAPTION = """\
-*Without control the agent leaves the box after four actions, at a return of -100.
+*Without control the agent leaves the box after four or five actions, at a return of -100.
 A lower return is not a failure: an agent that stays in the box accumulates the cost of all its actions.
 The discount limits the horizon of learning to 1 / (1 - gamma) actions (33 for gamma 0.97, 100 for 0.99); over these,
 leaving the box costs more.*"""
@@ -102,6 +103,7 @@ These are the first episodes of evaluation seed 10^6 in the numbering before 26 
 
 | column | meaning |
 | --- | --- |
+| actions per CPU second | of the whole training with its flows, beside other jobs; not comparable between rows |
 | training: return, training: length | means at the end of the curve |
 | mean action, sampled actions | held-out episodes with the mean of the last policy, or with actions sampled from it |
 | survival rate | share of the held-out episodes in which the agent stays in the box |
@@ -300,7 +302,7 @@ def claims(methods: dict[str, Seeds]) -> str:
     shown = [*PAPERS, "SAC"]
     lines = [
         "| claim of the paper | measured by | "
-        + " | ".join(shown)
+        + " | ".join(row_name(name, methods[name]) if name in methods else name for name in shown)
         + " | result here | settings that differ from the other methods |",
         "| --- | --- |" + " --: |" * len(shown) + " --- | --- |",
     ]

@@ -123,7 +123,7 @@ def compare(first: Sequence[F64], second: Sequence[F64]) -> Comparison:
 
 
 def stands_out(own: F64, others: Mapping[str, F64]) -> str:
-    """Return in words whether the scores of a method are above those of all others.
+    """Return in words whether a claim about a method holds for its scores compared with those of others.
 
     Parameters
     ----------
@@ -135,17 +135,17 @@ def stands_out(own: F64, others: Mapping[str, F64]) -> str:
     Returns
     -------
     str
-        *Ahead of all* if all intervals show it; *behind* the methods that are shown to be better; otherwise the methods
-        from which no difference is shown.
+        *More so than all others* if all intervals show that the method's scores are higher; *less so than* the methods
+        whose scores are shown to be higher; otherwise the methods from which no difference is shown.
     """
     verdicts = {name: compare([own], [scores]).verdict for name, scores in others.items()}
     if trials := [verdict for verdict in verdicts.values() if verdict in TRIALS.values()]:
         return trials[0]
     if ahead := [name for name, verdict in verdicts.items() if verdict == "worse"]:
-        return f"behind {_listed(ahead)}"
+        return f"less so than {_listed(ahead)}"
     if equal := [name for name, verdict in verdicts.items() if verdict != "better"]:
         return f"no difference from {_listed(equal)} shown"
-    return "ahead of all"
+    return "more so than all others"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -61,7 +61,7 @@ One seed has no interval, and the interval of two or three seeds only hints at t
 
 | column | meaning |
 | --- | --- |
-| training | mean return of the training episodes in the last twentieth of a curve, as in the papers and comparisons |
+| training | mean return of the training episodes in the last twentieth of a curve, used in comparisons |
 | equal steps, equal CPU time | the same at the smallest number of steps, or of CPU seconds, in the table |
 | mean action, sampled actions | return of the last policy in held-out episodes, which are the same for all methods |
 | episode length | of the held-out episodes with the mean action |

@@ -70,9 +70,9 @@ def test_verdict_follows_from_the_interval():
 def test_method_stands_out_only_if_all_intervals_agree():
     rng = np.random.default_rng(0)
     low, middle, high = (rng.normal(mean, 1.0, 10) for mean in (0.0, 5.0, 10.0))
-    assert stands_out(high, {"low": low, "middle": middle}) == "ahead of all"
-    assert stands_out(middle, {"low": low, "high": high}) == "behind high"
-    assert stands_out(low, {"a": middle, "b": high, "c": low}) == "behind a and b"
+    assert stands_out(high, {"low": low, "middle": middle}) == "more so than all others"
+    assert stands_out(middle, {"low": low, "high": high}) == "less so than high"
+    assert stands_out(low, {"a": middle, "b": high, "c": low}) == "less so than a and b"
     assert stands_out(high, {"low": low, "same": high[::-1]}) == "no difference from same shown"
     assert stands_out(high[:2], {"low": low}) == "a trial: two seeds"
 
