@@ -4,7 +4,7 @@
     python benchmarks/learning/finer_flows.py evaluate jets     # those of one agent
     python benchmarks/learning/finer_flows.py page              # docs/studies/finer_flows.md and its picture
 
-At each resolution the agent, the best baseline of its task and no control run the same held-out episodes, starting
+At each resolution the agent, a baseline of its task and no control run the same held-out episodes, starting
 from states of the flow that develops at that resolution. The agents are not retrained. Raw results:
 benchmarks/results/finer_flows/.
 """
@@ -112,7 +112,7 @@ def change(played: dict[str, Any], who: str, counts: str) -> float:
 def table(kept: dict[str, dict[str, Any]]) -> str:
     """Return a Markdown table with a row for each agent and resolution."""
     lines = [
-        "| agent | cells per length | metric | no control | best baseline | change | trained | change |",
+        "| agent | cells per length | metric | no control | baseline | change | trained | change |",
         "| --- | --: | --- | --: | --: | --: | --: | --: |",
     ]
     for name, by_cells in kept.items():

@@ -88,10 +88,10 @@ CASES: dict[str, tuple[str, Case]] = {
     },
     "onset": ("Onset of convection between plates", convection.onset),
     "rayleigh-benard": (
-        "Convection between plates in the box of Vignon et al.",
+        "Convection between plates in the box of Vignon et al., Pr 0.7, Ra 8e4",
         convection.rayleigh_benard,
     ),
-    "hot-cylinder": ("Heat from a cylinder at Re 20 and 40", convection.hot_cylinder),
+    "hot-cylinder": ("Heat from a cylinder at Re 20 and 40, Pr 0.7", convection.hot_cylinder),
     "channel-20": ("Cylinder in a channel at Re 20: Schaefer and Turek's 2D-1", channel.cylinder),
     "channel-100": (
         "Vortex shedding of a cylinder in a channel at Re 100: Schaefer and Turek's 2D-2",
@@ -113,7 +113,7 @@ CASES: dict[str, tuple[str, Case]] = {
     ),
     "added-mass": ("Disk released from rest: added mass", free_bodies.added_mass),
     "vortex-induced": (
-        "Cylinder on a spring across the stream, Re 150, mass ratio 2: vortex-induced vibration",
+        "Cylinder on a spring across the stream, Re 150, mass 2 rho D^2: vortex-induced vibration",
         mounted.vortex_induced,
     ),
     "sedimenting": ("Falling disk, density ratio 1.01", free_bodies.sedimenting),

@@ -273,6 +273,9 @@ def shedding(reynolds_number: int, effort: Effort) -> Result:
     )
 
 
+OWN_CONVERGENCE = "none published; our own convergence, extrapolated at first to second order"
+
+
 def d_section(effort: Effort) -> Result:
     """Compute drag and Strouhal number of the half disk at Re 100 on three grids, with Richardson extrapolation."""
     finest = box_of("d-section", effort)
@@ -292,7 +295,7 @@ def d_section(effort: Effort) -> Result:
                 f"{quantity}, finest grid",
                 float(values[-1, column]),
                 None,
-                "none published; our own convergence",
+                OWN_CONVERGENCE,
                 error,
                 effort.choose(0.03, 0.1),
                 "relative to Richardson's extrapolation",
@@ -304,7 +307,7 @@ def d_section(effort: Effort) -> Result:
                 f"{quantity}, extrapolated",
                 limit,
                 None,
-                "none published; our own convergence",
+                OWN_CONVERGENCE,
                 error,
                 effort.choose(0.03, 0.1),
                 "distance from the finest grid",

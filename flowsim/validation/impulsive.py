@@ -18,10 +18,10 @@ IMPULSIVE_DRAG: dict[int, dict[float, float]] = {
 def impulsive_reference(reynolds_number: int, T: float) -> float | tuple[float, float]:
     """Return the published drag at T: a value, or an interval while the short-time expansion is valid.
 
-    The curves of Koumoutsakos and Leonard and the expansion of Bar-Lev and Yang differ by 0.2 to 1.6 % up to T = 0.5.
+    At T = 0.2 the curves of Koumoutsakos and Leonard and the expansion of Bar-Lev and Yang differ by 1.2 to 1.6 %.
     """
     curve = IMPULSIVE_DRAG[reynolds_number][T]
-    if T > 0.5:
+    if T > 0.2:
         return curve
     expansion = float(bar_lev_yang(np.array(T / 2), reynolds_number))
     return min(curve, expansion), max(curve, expansion)
@@ -33,8 +33,9 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
     sim = box.simulation(Disk(center=box.center), effort, viscosity=1 / reynolds_number)
     history = follow(sim, 2.51, effort, drag_and_lift)
     setup = Setup.of(sim)
-    source = "Koumoutsakos and Leonard (1995), to T = 0.5 also Bar-Lev and Yang (1975)"
-    tolerance = effort.choose(0.03, {550: 0.1, 3000: 0.35}[reynolds_number])
+    source = "Koumoutsakos and Leonard (1995), at T = 0.2 also Bar-Lev and Yang (1975)"
+    # published histories of this drag differ by 2 to 4 %
+    tolerance = effort.choose(0.04, {550: 0.1, 3000: 0.35}[reynolds_number])
     published = IMPULSIVE_DRAG[reynolds_number]
     rows = [
         compare(
