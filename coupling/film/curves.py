@@ -16,7 +16,15 @@ from coupling.run.aggregate import interquartile_mean, interval, name_of, seeds_
 from coupling.run.folder import RunFolder, episodes_table
 from rl_agent.config.colours import method_name, styles_of
 
-__all__ = ["QUANTITIES", "Curve", "curves_of", "draw_curves", "plot_runs", "refuse_other_endings"]
+__all__ = [
+    "QUANTITIES",
+    "Curve",
+    "curves_of",
+    "draw_curves",
+    "plot_runs",
+    "refuse_other_endings",
+    "with_episodes",
+]
 
 QUANTITIES = ((1, "return of an episode"), (2, "length of an episode, steps"))
 """Quantities plotted against environment steps: column of :attr:`Curve.episodes`, and axis label."""
@@ -83,6 +91,21 @@ def refuse_other_endings(output: Path) -> None:
         raise ConfigError(
             f"--output = {output}: the name of an image must end in {', '.join(f'.{each}' for each in sorted(known))}"
         )
+
+
+def with_episodes(folders: Sequence[RunFolder]) -> tuple[list[RunFolder], list[str]]:
+    """Return the runs that have a finished episode, and a note that names the others, if there are any.
+
+    Raises
+    ------
+    ConfigError
+        If no run has a finished episode.
+    """
+    drawn = [folder for folder in folders if episodes_table(folder).read()]
+    others = ", ".join(str(folder.path) for folder in folders if folder not in drawn)
+    if not drawn:
+        raise ConfigError(f"no finished episode to draw in {others}")
+    return drawn, [f"left out, without a finished episode: {others}"] if others else []
 
 
 def curves_of(folders: Sequence[RunFolder]) -> dict[str, list[Curve]]:

@@ -9,7 +9,7 @@ from typing import Any
 from coupling.run.folder import RunFolder
 from coupling.settings.content import read_yaml
 
-__all__ = ["SHIPPED", "describe_agents", "find_agent", "find_agents", "is_shipped"]
+__all__ = ["SHIPPED", "describe_agents", "find_agent", "find_agents", "given_name", "is_shipped"]
 
 SHIPPED = Path(str(resources.files("coupling"))) / "agents"
 """Folder of the agents that come with the package."""
@@ -41,6 +41,11 @@ def find_agents(paths: Iterable[Path]) -> list[RunFolder]:
     for folder in map(find_agent, paths):
         found.setdefault(folder.path.resolve(), folder)
     return list(found.values())
+
+
+def given_name(folder: RunFolder) -> Path:
+    """Return what :func:`find_agent` found a folder by: the name of a shipped agent, or the path of a run."""
+    return Path(folder.path.name) if is_shipped(folder) else folder.path
 
 
 def is_shipped(folder: RunFolder) -> bool:

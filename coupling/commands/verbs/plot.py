@@ -1,11 +1,13 @@
 """flowsim plot: draw learning curves."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from coupling.commands import next_steps
 from coupling.commands.console import begin, print_next, reporting_errors
 from coupling.commands.options import Agents, written_to
+from coupling.errors import printable_lines
 from coupling.files import refuse_unwritable
 
 __all__ = ["plot"]
@@ -21,12 +23,14 @@ def plot(
 ) -> None:
     """Plot learning curves against environment steps, and the interquartile mean over seeds with its interval."""
     begin(f"plotting {len(paths)} run{'s' if len(paths) > 1 else ''}")
-    from coupling.film.curves import plot_runs, refuse_other_endings
-    from coupling.run.agents import find_agents
+    from coupling.film.curves import plot_runs, refuse_other_endings, with_episodes
+    from coupling.run.agents import find_agents, given_name
 
     refuse_other_endings(output)
     refuse_unwritable("--output", output)
-    folders = find_agents(paths)
+    folders, notes = with_episodes(find_agents(paths))
+    for note in notes:
+        print(printable_lines(f"flowsim: {note}"), file=sys.stderr)
     plot_runs(folders, output)
     print(output)
-    print_next(next_steps.after_plot(next_steps.RunState.of(paths[0], folders[0])))
+    print_next(next_steps.after_plot(next_steps.RunState.of(given_name(folders[0]), folders[0])))

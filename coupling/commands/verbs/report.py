@@ -23,6 +23,7 @@ def report(
 ) -> None:
     """Write a self-contained HTML report on runs: curves, evaluations, differences in settings, films."""
     begin(f"writing a report on {len(paths)} run{'s' if len(paths) > 1 else ''}")
+    from coupling.film.curves import with_episodes
     from coupling.pages.report import write_report
     from coupling.run.agents import find_agents
 
@@ -31,7 +32,8 @@ def report(
             f"--output = {output}: a report is an HTML page; give a name that ends in .html"
         )
     refuse_unwritable("--output", output)
-    for note in write_report(find_agents(paths), output):
+    folders, notes = with_episodes(find_agents(paths))
+    for note in [*notes, *write_report(folders, output)]:
         print(printable_lines(f"flowsim: {note}"), file=sys.stderr)
     print(output)
     print_next(next_steps.after_report(output))

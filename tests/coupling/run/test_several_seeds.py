@@ -2,11 +2,12 @@
 
 import json
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
-from shell import wait_until
+from shell import command, wait_until
 
 from coupling.errors import ConfigError
 from coupling.files import Table
@@ -252,6 +253,29 @@ def test_seeds_whose_episodes_do_not_overlap_are_drawn(tmp_path):
     late.episodes.write_text("\n".join([rows[0], *(f"10{row}" for row in rows[1:])]) + "\n")
     plot_runs([early, late], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "output"), [(["plot"], "curves.png"), (["report"], "report.html")]
+)
+def test_runs_without_an_episode_are_left_out(words, output, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for seed in range(3):
+        folder_of(tmp_path / "runs" / f"a-seed{seed}", f"run.seed={seed}")
+    for seed in (0, 2):
+        Path(f"runs/a-seed{seed}/episodes.csv").unlink()
+    runs = [f"runs/a-seed{seed}" for seed in range(3)]
+    code, out, err = command([*words, *runs, "-o", output], monkeypatch, capsys)
+    assert code == 0
+    assert "flowsim: left out, without a finished episode: runs/a-seed0, runs/a-seed2\n" in err
+    assert Path(output).exists()
+    assert words != ["plot"] or "flowsim evaluate runs/a-seed1" in out + err
+    code, _, err = command([*words, runs[0], runs[2], "-o", f"no-{output}"], monkeypatch, capsys)
+    assert code == 2
+    assert err.splitlines()[-1] == (
+        "flowsim: no finished episode to draw in runs/a-seed0, runs/a-seed2"
+    )
+    assert not Path(f"no-{output}").exists()
 
 
 @pytest.mark.slow
