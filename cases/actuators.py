@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from flowsim import Simulation
+from flowsim.backend.host.given import is_finite, is_positive, is_vector, is_whole
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -63,6 +64,11 @@ class Push(Actuator):
     torque: float
     names = ("force x", "force y", "torque")
 
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        refuse_unless_bodies(self, "bodies", self.bodies)
+        _refuse_unless_finite(self, "force", "torque")
+
     def check(self, simulation: Simulation) -> None:
         """Refuse bodies that are not free: a force would not move them."""
         _check_bodies(self, self.bodies, simulation, "free")
@@ -73,8 +79,10 @@ class Push(Actuator):
         state.applied_force[:, bodies] = self.force * commands[..., :2]
         state.applied_torque[:, bodies] = self.torque * commands[..., 2]
 
-    def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray]:
-        """Return the position of the first body and the force on it."""
+    def arrow(self, simulation: Simulation, index: int) -> tuple[FloatArray, FloatArray] | None:
+        """Return the position of the first body and the force on it, if there can be one."""
+        if self.force == 0.0:
+            return None
         state, body = simulation.body_state, self.bodies[0]
         return (
             state.position[index, body].copy(),
@@ -100,6 +108,12 @@ class Spin(Actuator):
     rate: float
     ramp: float = 0.0
     names = ("spin",)
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        refuse_unless_bodies(self, "bodies", self.bodies)
+        _refuse_unless_finite(self, "rate")
+        _refuse_unless_duration(self, "ramp")
 
     def check(self, simulation: Simulation) -> None:
         """Refuse bodies that are not fixed: the flow or a function of time turns them."""
@@ -144,6 +158,13 @@ class PitchAcceleration(Actuator):
     largest_rate: float
     angles: tuple[float, float]
     names = ("pitch acceleration",)
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        refuse_unless_bodies(self, "bodies", self.bodies)
+        _refuse_unless_positive(self, "acceleration", "duration", "largest_rate")
+        if not (is_vector(self.angles) and self.angles[0] < self.angles[1]):
+            _refuse(self, "angles", "must be two finite numbers, the lower one first")
 
     def check(self, simulation: Simulation) -> None:
         """Refuse bodies that are not fixed: the flow or a function of time turns them."""
@@ -195,6 +216,14 @@ class Blow(Actuator):
     ramp: float = 0.0
     names = ("jet",)
 
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        refuse_unless_bodies(self, "jets", self.jets)
+        if len(self.jets) > 2:
+            _refuse(self, "jets", "must be one jet or two")
+        _refuse_unless_finite(self, "rate")
+        _refuse_unless_duration(self, "ramp")
+
     def check(self, simulation: Simulation) -> None:
         """Refuse jets that do not exist."""
         for jet in self.jets:
@@ -235,6 +264,13 @@ class Heaters(Actuator):
     mean: float
     amplitude: float
     smoothing: float
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if isinstance(self.names, str) or not isinstance(self.names, Sequence) or not self.names:
+            _refuse(self, "names", "must be a list of names")
+        _refuse_unless_finite(self, "mean")
+        _refuse_unless_positive(self, "amplitude", "smoothing")
 
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Set the temperatures of the segments, without a ramp."""
@@ -278,6 +314,14 @@ class Gait(Actuator):
     over: float
     names = ("turn", "period")
 
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        refuse_unless_bodies(self, "bodies", self.bodies)
+        _refuse_unless_finite(self, "turn")
+        if not (is_finite(self.period) and abs(self.period) < 1.0):
+            _refuse(self, "period", "must be between -1 and 1, so that the period stays positive")
+        _refuse_unless_positive(self, "over")
+
     def apply(self, simulation: Simulation, commands: FloatArray) -> None:
         """Steer every swimmer."""
         for b in range(simulation.batch):
@@ -285,6 +329,42 @@ class Gait(Actuator):
                 simulation.steer(
                     b, k, turn=self.turn * turn, period=1.0 + self.period * slower, over=self.over
                 )
+
+
+def refuse_unless_bodies(part: object, key: str, given: object) -> None:
+    """Raise unless a parameter of an actuator or a sensor is a list of numbers of bodies or jets.
+
+    Raises
+    ------
+    ValueError
+    """
+    listed = isinstance(given, Sequence | np.ndarray)
+    if not listed or not all(is_whole(number) for number in given):  # type: ignore[attr-defined]
+        raise ValueError(
+            f"{type(part).__name__}: {key} = {given!r}, but must be a list of numbers of {key}"
+        )
+
+
+def _refuse_unless_finite(actuator: Actuator, *keys: str) -> None:
+    for key in keys:
+        if not is_finite(getattr(actuator, key)):
+            _refuse(actuator, key, "must be a finite number")
+
+
+def _refuse_unless_positive(actuator: Actuator, *keys: str) -> None:
+    for key in keys:
+        if not is_positive(getattr(actuator, key)):
+            _refuse(actuator, key, "must be a positive number")
+
+
+def _refuse_unless_duration(actuator: Actuator, key: str) -> None:
+    time = getattr(actuator, key)
+    if not (is_finite(time) and time >= 0.0):
+        _refuse(actuator, key, "must be a finite time that is not negative")
+
+
+def _refuse(actuator: Actuator, key: str, demand: str) -> NoReturn:
+    raise ValueError(f"{type(actuator).__name__}: {key} = {getattr(actuator, key)!r}, but {demand}")
 
 
 def _check_bodies(

@@ -18,6 +18,7 @@ from cases.loads import BoolArray, FloatArray, Loads
 from cases.options import OptionsT
 from cases.sensors import Sensor, each_agent
 from flowsim import Contact, Jet, Sides, Simulation, Temperature
+from flowsim.backend.host.given import is_finite
 from flowsim.bodies import Body
 from flowsim.inflow import Profile
 from flowsim.render.fields import Scene, outlines
@@ -100,6 +101,10 @@ class FlowTask(ABC, Generic[OptionsT]):
         self._sensors = _parts("sensors", Sensor, self.sensors())
         if not self._sensors:
             raise ValueError("sensors() returned none, but an observation needs at least one")
+        if not (self.failure_reward is None or is_finite(self.failure_reward)):
+            raise ValueError(
+                f"failure_reward = {self.failure_reward!r}, but must be a finite number or None"
+            )
         self._flow = self.flow()
         if not isinstance(self._flow, Flow):
             raise ValueError(f"flow() returned {self._flow!r}, but must return a Flow")

@@ -15,8 +15,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from cases.actuators import refuse_unless_bodies
 from cases.loads import LOAD_NAMES, BoolArray, FloatArray, Loads
 from flowsim import Simulation
+from flowsim.backend.host.given import is_whole
 
 # Bounds of observations, far beyond usual values: an observation must lie in its space even if the simulation diverged.
 VELOCITY_LIMIT = 50.0
@@ -100,7 +102,13 @@ class Computed(Sensor):
     """
 
     def __init__(self, function: Callable[[], FloatArray], limits: Sequence[float]) -> None:
-        self._function, self.limits = function, np.array(limits, np.float64)
+        if not callable(function):
+            raise ValueError(f"Computed: function = {function!r}, but must be a function")
+        self._function, self.limits = function, _numbers(self, "limits", limits)
+        if self.limits.ndim != 1 or not (self.limits > 0.0).all():
+            raise ValueError(
+                f"Computed: limits = {limits!r}, but must be a list of positive numbers"
+            )
 
     def read(self) -> FloatArray:
         """Return the computed values.
@@ -127,6 +135,7 @@ class Motion(Sensor):
     """Angle in (-pi, pi], velocity (2 components) and angular velocity of one body for each agent."""
 
     def __init__(self, bodies: Sequence[int]) -> None:
+        refuse_unless_bodies(self, "bodies", bodies)
         self._bodies = list(bodies)
         self.limits = np.array([np.pi, VELOCITY_LIMIT, VELOCITY_LIMIT, ANGULAR_VELOCITY_LIMIT])
 
@@ -158,13 +167,16 @@ class Skin(Sensor):
     """
 
     def __init__(self, bodies: Sequence[int], skin: npt.ArrayLike, outside: npt.ArrayLike) -> None:
+        refuse_unless_bodies(self, "bodies", bodies)
         self._bodies = list(bodies)
-        self._skin, self._outside = np.asarray(skin, np.float64), np.asarray(outside, np.float64)
+        self._skin, self._outside = _numbers(self, "skin", skin), _numbers(self, "outside", outside)
         if self._skin.shape != self._outside.shape or self._skin.shape[1:] != (2,):
             raise ValueError(
                 f"skin and outside have the shapes {self._skin.shape} and {self._outside.shape}, "
                 "but must both have (n, 2)"
             )
+        if not (np.isfinite(self._skin).all() and np.isfinite(self._outside).all()):
+            raise ValueError("skin and outside must be finite")
         self.limits = np.full(self._skin.size, VELOCITY_LIMIT)
         self._first = 0
 
@@ -215,7 +227,7 @@ class Probes(Sensor):
     ) -> None:
         if quantity not in ("velocity", "pressure"):
             raise ValueError(f"quantity = {quantity!r}: a probe measures velocity or pressure")
-        self._points, self._quantity = np.asarray(points, np.float64), quantity
+        self._points, self._quantity = _numbers(self, "points", points), quantity
         if self._points.ndim != 2 or self._points.shape[1] != 2:
             raise ValueError(
                 f"points have shape {self._points.shape}, but must have (n, 2), x and y each"
@@ -258,11 +270,13 @@ class MeanLoads(Sensor):
     """
 
     def __init__(self, bodies: Sequence[int], names: Sequence[str] = ("drag", "lift")) -> None:
-        self._bodies, self._names = list(bodies), tuple(names)
-        if isinstance(names, str) or not set(names) <= set(LOAD_NAMES):
+        refuse_unless_bodies(self, "bodies", bodies)
+        known = isinstance(names, Sequence) and all(name in LOAD_NAMES for name in names)
+        if isinstance(names, str) or not known or not names:
             raise ValueError(
                 f"names = {names!r}: a sequence of loads, each one of {', '.join(LOAD_NAMES)}"
             )
+        self._bodies, self._names = list(bodies), tuple(names)
         self.limits = np.full(len(self._bodies) * len(self._names), LOAD_LIMIT)
 
     def bind(self, task: Measured, name: str, first: int) -> None:
@@ -280,8 +294,8 @@ class _PastValues(Sensor):
     """Values of the last n actions, newest first, stored in the memory of the task; shape (B, N, n, size)."""
 
     def __init__(self, length: int) -> None:
-        if length < 1:
-            raise ValueError(f"length = {length}: it must be at least 1")
+        if not (is_whole(length) and length >= 1):
+            raise ValueError(f"length = {length!r}: it must be a whole number, at least 1")
         self._length, self._name = length, ""
 
     def _remember(self, size: int, name: str) -> None:
@@ -318,8 +332,9 @@ class History(_PastValues):
 
     def __init__(self, sensor: Sensor, length: int) -> None:
         super().__init__(length)
+        if not isinstance(sensor, Sensor):
+            raise ValueError(f"History: sensor = {sensor!r}, but must be a sensor")
         self._sensor = sensor
-        self.limits = np.tile(sensor.limits, length)
 
     def carried(self) -> Sequence[Carried]:
         """Return the body-fixed points of the sensor."""
@@ -329,6 +344,8 @@ class History(_PastValues):
         """Attach the sensor to a task."""
         super().bind(task, name, first)
         self._sensor.bind(task, f"{name}, now", first)
+        # some sensors, such as PastActions, know their limits only now
+        self.limits = np.tile(self._sensor.limits, self._length)
         self._remember(len(self._sensor.limits), name)
 
     def _now(self) -> FloatArray:
@@ -368,6 +385,22 @@ class PastActions(_PastValues):
     def note(self, commands: FloatArray) -> None:
         """Store the newest commands."""
         self._add(commands)
+
+
+def _numbers(sensor: Sensor, key: str, given: npt.ArrayLike) -> FloatArray:
+    """Return a parameter of a sensor as an array.
+
+    Raises
+    ------
+    ValueError
+        For anything that is not an array of numbers.
+    """
+    try:
+        return np.array(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{type(sensor).__name__}: {key} = {given!r}, but must be numbers"
+        ) from None
 
 
 def _check_bodies(sensor: Sensor, bodies: Sequence[int], task: Measured) -> None:

@@ -308,7 +308,9 @@ class Simulation(State):
 
     # --- advancing -------------------------------------------------------------------------------------------------
 
-    def step(self, active: BoolArray | None = None, until: FloatArray | None = None) -> None:
+    def step(
+        self, active: BoolArray | None = None, until: float | FloatArray | None = None
+    ) -> None:
         """Advance every active simulation by one step of its own size, not beyond ``until``.
 
         :mod:`flowsim.backend.step` contains the algorithm, sweep by sweep.
@@ -317,17 +319,21 @@ class Simulation(State):
         ----------
         active : (B,) bool, optional
             Which simulations are advanced; all that have not diverged unless given.
-        until : (B,) float64, optional
+        until : float or (B,) float64, optional
             Times at which to end exactly; flows that have reached theirs are not advanced.
 
         Raises
         ------
         ValueError
-            For times that are NaN.
+            For anything but such times, and for those that are NaN.
         """
-        if until is not None and np.isnan(until).any():
-            raise ValueError(f"until = {until!r}: a time to end at is not NaN")
-        self._begin(active, np.inf if until is None else until)
+        times = np.asarray(np.inf if until is None else until)
+        numbers = times.dtype.kind in "biuf" and times.shape in ((), (self.batch,))
+        if not numbers or np.isnan(times).any():
+            raise ValueError(
+                f"until = {until!r}: a time to end at is a number, not NaN, or one for each flow, ({self.batch},)"
+            )
+        self._begin(active, times)
         self._step_once()
 
     def advance(

@@ -56,6 +56,13 @@ class Temperature:
     initial: Begin = 0.0
     bodies: Mapping[int, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse sides, fluxes and bodies that are not mappings."""
+        for name in ("sides", "fluxes", "bodies"):
+            given = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise ValueError(f"temperature: {name} = {given!r}, but must be a mapping")
+
 
 class HeatTable(NamedTuple):
     """A :class:`Temperature` as arrays; see :class:`flowsim.kernels.records.Heat`.

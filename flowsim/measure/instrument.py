@@ -29,6 +29,19 @@ Array = Any
 FloatArray = NDArray[np.float64]
 
 
+def check_flow(flow: object) -> None:
+    """Refuse anything but a simulation.
+
+    Raises
+    ------
+    ValueError
+    """
+    from flowsim.simulation import Simulation  # imports the instruments
+
+    if not isinstance(flow, Simulation):
+        raise ValueError(f"flow = {flow!r}: it must be a Simulation")
+
+
 class Instrument:
     """Base class of instruments, which measure every flow of a batch at given times or steps from their creation on.
 
@@ -50,7 +63,7 @@ class Instrument:
     Raises
     ------
     ValueError
-        For numbers out of range, or both an interval and a number of steps.
+        For anything but a simulation, numbers out of range, or both an interval and a number of steps.
     """
 
     def __init__(

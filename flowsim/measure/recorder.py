@@ -19,7 +19,7 @@ from flowsim.kernels.recording import (
 )
 from flowsim.measure.files import save_arrays, to_dataset
 from flowsim.measure.heat import conduction
-from flowsim.measure.instrument import Instrument
+from flowsim.measure.instrument import Instrument, check_flow
 from flowsim.measure.spectra import strouhal_number
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ class Recorder(Instrument):
         start: float | None = None,
         probes: ArrayLike = (),
     ) -> None:
+        check_flow(flow)
         self.probes = _points(probes, flow.grid.size)
         device, bodies = flow._device, len(flow.bodies)
         self._heated = flow.heat is not None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from flowsim.grid import GHOSTS as G
 from flowsim.measure.files import save_arrays, to_dataset
-from flowsim.measure.instrument import Instrument
+from flowsim.measure.instrument import Instrument, check_flow
 
 if TYPE_CHECKING:
     import xarray
@@ -67,6 +67,7 @@ class FieldStatistics(Instrument):
     """
 
     def __init__(self, flow: Simulation, *, every: float = 0.1, start: float | None = None) -> None:
+        check_flow(flow)
         shape = flow.batch, flow.grid.nx, flow.grid.ny
         self._pairs = PAIRS if flow.heat is None else PAIRS + HEAT_PAIRS
         self._mean = flow._device.zeros((3 if flow.heat is None else 4, *shape), np.float64)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowsim.backend.host.given import is_positive
+from flowsim.backend.host.given import is_positive, is_whole
+from flowsim.measure.instrument import check_flow
 from flowsim.render.fields import Caption, Picture, Scene, draw_panel, outlines
 from flowsim.render.films import FPS, is_series, write_films, write_png
 from flowsim.render.quantities import Quantity, choose
@@ -195,9 +196,10 @@ def _shown(
     flow: Simulation, b: int, fields: str, ranges: str | None, follow: int | None
 ) -> list[Quantity]:
     """Check the arguments and return the quantities to show."""
-    if not 0 <= b < flow.batch:
+    check_flow(flow)
+    if not (is_whole(b) and 0 <= b < flow.batch):
         raise ValueError(f"b = {b!r}: the batch has {flow.batch} flows, numbered from 0")
-    if follow is not None and not 0 <= follow < len(flow.bodies):
+    if follow is not None and not (is_whole(follow) and 0 <= follow < len(flow.bodies)):
         raise ValueError(
             f"follow = {follow!r}: there are {len(flow.bodies)} bodies, numbered from 0"
         )

@@ -128,7 +128,7 @@ def choose(names: str, ranges: str | None = None) -> list[Quantity]:
         one of these quantities.
     """
     for option, given in (("fields", names), ("range", ranges)):
-        if not isinstance(given, str | None):
+        if not isinstance(given, str) and (option == "fields" or given is not None):
             raise ValueError(f"{option} is {given!r}, but must be text, separated by commas")
     chosen: dict[str, Quantity] = {}
     for name in names.split(","):

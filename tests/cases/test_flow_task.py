@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from pydantic import Field
 
 from cases import actuators, initial_flows, sensors
-from cases.actuators import Blow, PitchAcceleration, Push, Spin
+from cases.actuators import Blow, Gait, Heaters, PitchAcceleration, Push, Spin
 from cases.flow_env import FlowEnv, FlowVectorEnv
 from cases.flow_parallel import FlowParallelEnv
 from cases.flow_task import Flow, FlowTask
@@ -470,13 +470,83 @@ def test_invalid_parts_are_refused():
         Probes([(1.0, 1.0)], "heat")
     with pytest.raises(ValueError, match=r"must have \(n, 2\)"):
         Probes([1.0, 1.0])
-    with pytest.raises(ValueError, match="it must be at least 1"):
-        PastActions(0)
+    for length in (0, 1.5, "a", True):
+        with pytest.raises(ValueError, match=f"length = {length!r}: it must be a whole number"):
+            PastActions(length)
     with pytest.raises(ValueError, match=r"skin and outside have the shapes \(1, 2\) and \(2, 2\)"):
         Skin([0], [(0.3, 0.0)], [(0.4, 0.0), (0.0, 0.4)])
     for names in (["darg"], "drag"):
         with pytest.raises(ValueError, match="each one of drag, lift, torque, power"):
             MeanLoads([0], names)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Spin([0], rate=np.nan), "Spin: rate = nan, but must be a finite number"),
+        (lambda: Spin([0], rate="1"), "Spin: rate = '1', but must be a finite number"),
+        (lambda: Spin([0], rate=1.0, ramp=-1), "Spin: ramp = -1, but must be a finite time"),
+        (lambda: Spin(0, rate=1.0), "Spin: bodies = 0, but must be a list of numbers of bodies"),
+        (lambda: Spin([0.5], rate=1.0), r"Spin: bodies = \[0.5\], but must be a list"),
+        (lambda: Push([0], np.inf, 1.0), "Push: force = inf"),
+        (lambda: Push([0], 1.0, None), "Push: torque = None"),
+        (lambda: Blow((0,), rate=np.nan), "Blow: rate = nan"),
+        (lambda: Blow((0,), rate=1.0, ramp=np.inf), "Blow: ramp = inf"),
+        (lambda: Blow((0, 1, 2), rate=1.0), "Blow: jets = .*, but must be one jet or two"),
+        (lambda: Blow("0", rate=1.0), "Blow: jets = '0', but must be a list of numbers of jets"),
+        (lambda: PitchAcceleration([0], 0.0, 1.0, 1.0, (-1, 1)), "acceleration = 0.0, but must be"),
+        (lambda: PitchAcceleration([0], 1.0, -1.0, 1.0, (-1, 1)), "duration = -1.0"),
+        (lambda: PitchAcceleration([0], 1.0, 1.0, np.nan, (-1, 1)), "largest_rate = nan"),
+        (lambda: PitchAcceleration([0], 1.0, 1.0, 1.0, (1, -1)), "the lower one first"),
+        (lambda: Heaters("ab", 1.0, 0.5, 0.1), "names = 'ab', but must be a list of names"),
+        (lambda: Heaters(["a"], np.nan, 0.5, 0.1), "mean = nan"),
+        (lambda: Heaters(["a"], 1.0, 0.0, 0.1), "amplitude = 0.0, but must be a positive number"),
+        (lambda: Heaters(["a"], 1.0, 0.5, 0), "smoothing = 0, but must be a positive number"),
+        (lambda: Gait([0], np.nan, 0.2, 1.0), "turn = nan"),
+        (lambda: Gait([0], 0.5, 1.0, 1.0), "period = 1.0, but must be between -1 and 1"),
+        (lambda: Gait([0], 0.5, 0.2, 0.0), "over = 0.0, but must be a positive number"),
+        (lambda: Motion(0), "Motion: bodies = 0, but must be a list"),
+        (lambda: MeanLoads("0"), "MeanLoads: bodies = '0', but must be a list"),
+        (lambda: MeanLoads([0], None), "names = None: a sequence of loads"),
+        (lambda: MeanLoads([0], ()), r"names = \(\): a sequence of loads"),
+        (lambda: Probes("ab"), "Probes: points = 'ab', but must be numbers"),
+        (lambda: Skin([0], [(np.nan, 0.0)], [(0.4, 0.0)]), "skin and outside must be finite"),
+        (lambda: Computed(None, [1.0]), "Computed: function = None, but must be a function"),
+        (lambda: Computed(np.zeros, [1.0, np.nan]), "limits = .*, but must be a list of positive"),
+        (lambda: Computed(np.zeros, 1.0), "limits = 1.0, but must be a list of positive numbers"),
+        (lambda: Computed(np.zeros, "ab"), "limits = 'ab', but must be numbers"),
+        (lambda: History("probes", 2), "History: sensor = 'probes', but must be a sensor"),
+    ],
+)
+def test_values_out_of_range_of_actuators_and_sensors_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_bodies_may_be_an_array():
+    assert MeanLoads(np.arange(2)).limits.shape == (4,)
+
+
+def test_a_push_without_force_has_no_arrow():
+    free = dataclasses.replace(FIRST, motion="free")
+    env = _task(Flow(bodies=[free]), actuators=[Push([0], 0.0, 1.0)])
+    env.reset(seed=0)
+    env.step(np.ones(3))
+    assert env.task.scene(0).force is None
+
+
+def test_history_of_past_actions_is_that_of_more_actions():
+    sensors = [History(PastActions(), 3), PastActions(3)]
+    env = _task(Flow(bodies=[FIRST]), actuators=[Spin([0], rate=1.0)], sensors=sensors)
+    env.reset(seed=0)
+    for action in (0.5, -0.25):
+        seen = env.step([action])[0]
+    assert seen.tolist() == [-0.25, 0.5, 0.0] * 2
+
+
+def test_reward_of_failure_is_a_number():
+    with pytest.raises(ValueError, match="failure_reward = nan, but must be a finite number or"):
+        _task(Flow(), failure_reward=np.nan)
 
 
 @pytest.mark.parametrize(

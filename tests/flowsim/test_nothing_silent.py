@@ -6,6 +6,7 @@ import pytest
 from flowsim import (
     Disk,
     Ellipse,
+    FieldStatistics,
     Grid,
     Jet,
     Recorder,
@@ -20,6 +21,7 @@ from flowsim import (
 from flowsim.bodies.motions import oscillation, ramp
 from flowsim.bodies.resolution import blockage
 from flowsim.bodies.swimmers import carangiform
+from flowsim.render.flow import picture
 
 GRID = Grid(64, 64, 1 / 16)
 CHANNEL = Sides("inflow", "outflow", "no_slip", "no_slip")
@@ -119,6 +121,9 @@ def test_invalid_simulations_are_refused(bodies, options, words):
             lambda: Jet(angle="up", width=0.1),
             r"the place of a jet is \('up',\), but must be finite",
         ),
+        (lambda: Temperature(0.01, bodies=[1]), r"bodies = \[1\], but must be a mapping"),
+        (lambda: Temperature(0.01, sides="left"), "sides = 'left', but must be a mapping"),
+        (lambda: Temperature(0.01, fluxes=None), "fluxes = None, but must be a mapping"),
         (lambda: Jet(angle=0.0, width="1"), "width = '1': the width of this jet must be between"),
     ],
 )
@@ -191,6 +196,14 @@ FACES = np.ones(GRID.padded_shape)
             "points = 8.5: a surface needs a whole number of at least 8",
         ),
         (lambda: Recorder(make(), every="1"), "every = '1'"),
+        (lambda: Recorder("x"), "flow = 'x': it must be a Simulation"),
+        (lambda: FieldStatistics(None), "flow = None: it must be a Simulation"),
+        (lambda: picture(None, "a.png"), "flow = None: it must be a Simulation"),
+        (lambda: picture(make(), "a.png", fields=None), "fields is None, but must be text"),
+        (lambda: picture(make(), "a.png", b="first"), "b = 'first': the batch has 1 flows"),
+        (lambda: picture(make(), "a.png", follow=0.5), "follow = 0.5: there are 0 bodies"),
+        (lambda: make().step(until="a"), "until = 'a': a time to end at is a number"),
+        (lambda: make(batch=2).step(until=[1.0] * 3), r"one for each flow, \(2,\)"),
         (lambda: surface_loads(make()), "there are 1 flows of 0 bodies"),
         (
             lambda: surface_loads(make([Disk(center=(2.0, 2.0))]), reference_pressure=np.nan),

@@ -246,7 +246,7 @@ def test_flows_that_have_reached_their_end_take_no_step() -> None:
     sim.advance(np.array([0.3, 0.0]))
     np.testing.assert_allclose(sim.time, [0.8, 0.5])
     assert not sim.diverged.any()
-    with pytest.raises(ValueError, match="a time to end at is not NaN"):
+    with pytest.raises(ValueError, match="a time to end at is a number, not NaN"):
         sim.step(until=np.array([1.0, np.nan]))
 
 
