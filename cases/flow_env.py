@@ -25,15 +25,29 @@ from cases.options import parse_options
 from flowsim.render.fields import Window
 
 
-def make_task(
-    task_class: type[FlowTask[Any]], preset: str | None, options: Info, batch: int
-) -> FlowTask[Any]:
-    """Return a task with validated options."""
+def make_task(env_class: type[Any], preset: str | None, options: Info, batch: int) -> FlowTask[Any]:
+    """Return the task of an environment class, with validated options.
+
+    Raises
+    ------
+    TypeError
+        For a class that does not define what it must, as for an abstract method.
+    ValueError
+        If there is no environment.
+    """
     if batch < 1:
         raise ValueError(f"the number of environments is {batch}, but must be at least 1")
-    return task_class(
-        parse_options(task_class.options_class, task_class.folder, preset, options), batch
-    )
+    task_class = _defined(env_class, "task_class", "its FlowTask")
+    model = _defined(task_class, "options_class", "a subclass of FlowOptions with its options")
+    folder = _defined(task_class, "folder", "that of its presets, Path(__file__).parent")
+    return task_class(parse_options(model, folder, preset, options), batch)
+
+
+def _defined(owner: type[Any], name: str, what: str) -> Any:
+    """Return a class attribute without a default."""
+    if not hasattr(owner, name):
+        raise TypeError(f"the class {owner.__name__} must define {name}: {what}")
+    return getattr(owner, name)
 
 
 def check_render_mode(render_mode: str | None, allowed: Sequence[str]) -> None:
@@ -126,7 +140,8 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
     Parameters
     ----------
     preset : str, optional
-        Name of a shipped preset whose `env_options` are the base of `options`; `quick` by default.
+        Name of a shipped preset whose `env_options` are the base of `options`. Without one, options that are not
+        given have the defaults of the task's `options_class`; in the tasks of flowsim these are those of `quick`.
     render_mode : {"rgb_array", "human"}, optional
         "human" shows every action in a window, if there is a display.
     **options
@@ -146,7 +161,7 @@ class FlowEnv(Portable, gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.fl
         self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
     ) -> None:
         check_render_mode(render_mode, self.metadata["render_modes"])
-        self.episodes = Episodes(make_task(self.task_class, preset, options, batch=1))
+        self.episodes = Episodes(make_task(type(self), preset, options, batch=1))
         self.task = self.episodes.task
         self.observation_space = joint_space(self.task.observation_space, self.task.agents)
         self.action_space = joint_space(self.task.action_space, self.task.agents)
@@ -260,7 +275,7 @@ class FlowVectorEnv(
         **options: Any,
     ) -> None:
         check_render_mode(render_mode, self.metadata["render_modes"])
-        self.episodes = Episodes(make_task(self.task_class, preset, options, num_envs))
+        self.episodes = Episodes(make_task(type(self), preset, options, num_envs))
         self.task = self.episodes.task
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}

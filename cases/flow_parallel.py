@@ -58,7 +58,7 @@ class FlowParallelEnv(Portable):
         self, *, preset: str | None = None, render_mode: str | None = None, **options: Any
     ) -> None:
         check_render_mode(render_mode, self.metadata["render_modes"])
-        self.episodes = Episodes(make_task(self.task_class, preset, options, batch=1))
+        self.episodes = Episodes(make_task(type(self), preset, options, batch=1))
         self.task = self.episodes.task
         self.options = self.task.options
         self.render_mode = render_mode

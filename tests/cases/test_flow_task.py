@@ -549,6 +549,19 @@ def test_reward_of_failure_is_a_number():
         _task(Flow(), failure_reward=np.nan)
 
 
+@pytest.mark.parametrize("kind", [FlowEnv, FlowVectorEnv, FlowParallelEnv])
+def test_class_without_what_it_must_define_is_refused(kind):
+    missing = {"flow": None, "actuators": None, "sensors": None, "reward": None}
+    bare = type("Bare", (FlowTask,), missing)
+    optional = type("Optional", (bare,), {"options_class": Options})
+    with pytest.raises(TypeError, match="the class Env must define task_class: its FlowTask"):
+        type("Env", (kind,), {})()
+    with pytest.raises(TypeError, match="the class Bare must define options_class: a subclass of"):
+        type("Env", (kind,), {"task_class": bare})()
+    with pytest.raises(TypeError, match="the class Optional must define folder: that of its pres"):
+        type("Env", (kind,), {"task_class": optional})()
+
+
 @pytest.mark.parametrize(
     ("sensor", "message"),
     [

@@ -2,10 +2,11 @@
 
 import pytest
 import yaml
+from gymnasium.envs.registration import load_env_creator, registry
 
 from cases.d_cylinder_wake.env import DCylinderWake, WakeOptions
-from cases.elliptical_swimmer.env import EllipticalSwimmer, SwimmerOptions
-from cases.options import parse_options, preset_names, preset_options
+from cases.elliptical_swimmer.env import EllipticalSwimmer
+from cases.options import parse_options, preset_names
 
 IDS = ("flowsim/DCylinderWake-v0", "flowsim/EllipticalSwimmer-v0")
 
@@ -54,11 +55,19 @@ def test_cells_per_diameter_may_be_fractional():
 
 
 @pytest.mark.parametrize(
-    ("task", "options"), [(DCylinderWake, WakeOptions), (EllipticalSwimmer, SwimmerOptions)]
+    "entry_point",
+    [
+        spec.entry_point
+        for spec in registry.values()
+        if spec.namespace == "flowsim" and spec.vector_entry_point
+    ],
 )
-def test_defaults_are_the_preset_quick(task, options):
-    preset = {"cfl": None} | preset_options(task.folder, "quick")
-    assert options.model_validate(preset) == options()
+def test_defaults_are_the_preset_quick(entry_point):
+    task = load_env_creator(entry_point).task_class
+    quick, default = (
+        parse_options(task.options_class, task.folder, name, {}) for name in ("quick", None)
+    )
+    assert quick == default
 
 
 def test_presets_exist_and_name_their_task():
