@@ -13,6 +13,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     ValidationInfo,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -329,6 +330,13 @@ class AgentConfig(BaseModel):
     def fitted_batch(self) -> int:
         """Batch size in a run."""
         return self.batch_size
+
+    @field_validator("sampler", mode="before")
+    @classmethod
+    def _is_no_abbreviation(cls, sampler: Any) -> Any:
+        if sampler in ("per", "prioritized", "prioritised"):
+            raise ValueError("prioritised experience replay is 'proportional' or 'rank'")
+        return sampler
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:

@@ -67,6 +67,11 @@ def test_every_shipped_preset_is_valid_by_name_and_by_path(name):
         ("agent=dqm", r"agent\.algorithm = 'dqm': did you mean 'dqn'\?"),
         ("agent=sacc", r"agent\.algorithm = 'sacc': did you mean 'sac'\?"),
         ("agent=qqqq", r"agent\.algorithm = 'qqqq': allowed are 'a3c', 'trust-a3c'"),
+        (
+            "agent.sampler=per",
+            "agent.sampler = 'per': prioritised experience replay is 'proportional' or 'rank'",
+        ),
+        ("agent.sampler=rnak", r"agent\.sampler = 'rnak': did you mean 'rank'\?"),
         ("workers.launcher=slrum", r"workers\.launcher = 'slrum': did you mean 'slurm'\?"),
         ("g=9.8", r"unknown key 'g': did you mean 'env_options\.g=9\.8'\?"),
         ("env=reach.py", r"env = 'reach.py': a module has no \.py: did you mean 'reach:ID'\?"),
