@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -228,11 +229,7 @@ def resume(
                 "a new run with a smaller agent.learning_rate"
             )
         if _is_finished(learner, config.run.steps) and _has_nothing_to_evaluate(folder, config):
-            longer = 2 * max(config.run.steps, learner.environment_steps)
-            raise ConfigError(
-                f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} steps; to "
-                f"train longer, give a larger number, such as run.steps={longer}"
-            )
+            raise ConfigError(_what_is_left(path, before, config, learner))
         folder.write_config(config)
     screen.say(
         f"resuming {folder.path} from its checkpoint at {learner.environment_steps} environment steps"
@@ -302,6 +299,20 @@ def _is_finished(learner: Learner, steps: int) -> bool:
         and not learner.collector.open_episodes.is_waiting.any()
         and not learner.updates_due()
     )
+
+
+def _what_is_left(path: Path, before: RunConfig, config: RunConfig, learner: Learner) -> str:
+    """Return the message of a run that is complete: how to train longer and, if that was asked, evaluate it again."""
+    longer = 2 * max(config.run.steps, learner.environment_steps)
+    message = (
+        f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} steps; to train "
+        f"longer, give a larger number, such as run.steps={longer}"
+    )
+    episodes = config.run.evaluate_episodes
+    if episodes in (0, before.run.evaluate_episodes):
+        return message
+    line = shlex.join(["flowsim", "evaluate", str(path), "--episodes", str(episodes)])
+    return f"{message}; to evaluate it over {episodes} episodes, run `{line}`"
 
 
 def is_complete(folder: RunFolder) -> bool:

@@ -332,6 +332,13 @@ def test_run_with_outstanding_gradient_steps_is_not_finished(shell, monkeypatch,
     code, stderr = main_in_process(shell, words, monkeypatch, capsys)
     assert code == 2
     assert "is finished: it has done 40 of 40 steps" in stderr
+    assert "flowsim evaluate" not in stderr
+    words = ["resume", "runs/run", "run.evaluate_episodes=3"]
+    code, stderr = main_in_process(shell, words, monkeypatch, capsys)
+    assert code == 2
+    assert (
+        "; to evaluate it over 3 episodes, run `flowsim evaluate runs/run --episodes 3`" in stderr
+    )
 
 
 def test_interrupted_evaluation_of_a_longer_training_is_done_when_resumed(
