@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from coupling.errors import ConfigError, RunError
 from coupling.files import refuse_unwritable
 from coupling.origin import flowsim_version
@@ -34,7 +36,8 @@ def export(run: RunFolder, output: Path) -> str:
     ConfigError
         For a path that nothing can be written to, or a folder that is not empty.
     RunError
-        If the run has no usable checkpoint, or the ONNX file does not act as the policy does.
+        If the run has no usable checkpoint, the numbers of its policy are not finite, or the ONNX file does not act as
+        the policy does.
     """
     if output.suffix == ".onnx":
         refuse_unwritable("--output", output)
@@ -53,10 +56,15 @@ def _export_onnx(run: RunFolder, output: Path) -> str:
     from rl_agent.saving.onnx_export import export_onnx, largest_difference
 
     policy, config = load_policy(run), run.config()
+    numbers = policy.weights, policy.state_mean, policy.state_per_std
+    if not all(np.isfinite(each).all() for each in numbers):
+        raise RunError(f"the policy of {run.path} cannot be exported: its weights are not finite")
     notes = {"task": config.env, "flowsim_version": flowsim_version()}
     output.parent.mkdir(parents=True, exist_ok=True)
     export_onnx(policy, output, notes)
     difference = largest_difference(policy, output)
+    if np.isnan(difference):
+        raise RunError(f"{output} cannot be used: its actions, or those of the policy, are NaN")
     if difference > TOLERANCE:
         raise RunError(
             f"{output} differs from the policy: its actions differ by {difference:.2g} of their range"

@@ -187,7 +187,7 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
     -------
     float
         Largest difference between actions, in units of the range of each action; for discrete actions, the fraction of
-        rows that differ.
+        rows that differ. NaN if an action is NaN.
 
     Raises
     ------
@@ -207,13 +207,12 @@ def largest_difference(policy: Policy, path: Path, environments: int = 5) -> flo
         expected, ours = policy.act(seen, ours, deterministic=True)
         if policy.sizes.choices:
             differs = action.reshape(expected.shape) != expected
-            largest = max(largest, float(differs.mean()))
+            difference = differs.mean()
         else:
             # float32 bounds of 1e38 would overflow
             width = policy.action_high.astype(np.float64) - policy.action_low
-            largest = max(
-                largest, float((np.abs(action.astype(np.float64) - expected) / width).max())
-            )
+            difference = (np.abs(action.astype(np.float64) - expected) / width).max()
+        largest = float(np.maximum(largest, difference))  # unlike max, NaN if either is
         if policy.state_size:
             state = following[0]
     return largest

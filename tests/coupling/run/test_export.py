@@ -9,7 +9,12 @@ import pytest
 from gymnasium.spaces import Box
 from shell import complaint
 
+from coupling.errors import RunError
 from coupling.run.agents import find_agent
+from coupling.run.export import export
+from coupling.run.folder import RunFolder
+from coupling.settings.config import load_config
+from coupling.worker.environments import describe_task
 from rl_agent import AgentConfig, Learner, Policy
 
 
@@ -64,6 +69,28 @@ def test_onnx_file_acts_like_the_shipped_agent(shell):
         session.get_modelmeta().custom_metadata_map["task"]
         == find_agent(Path("swimmer")).config().env
     )
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env", "value", "says"),
+    [
+        ("vracer", "Pendulum-v1", np.nan, "its weights are not finite"),
+        ("dqn", "CartPole-v1", np.nan, "its weights are not finite"),
+        ("vracer", "Pendulum-v1", 3e38, "its actions, or those of the policy, are NaN"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_policy_whose_actions_are_nan_is_no_onnx_file(tmp_path, algorithm, env, value, says):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    words = [f"env={env}", f"agent.algorithm={algorithm}", "agent.hidden=[8]"]
+    config, task = load_config(None, words), describe_task(env, {})
+    learner = Learner(config.agent, task.observation_space, task.action_space, agents=1, seed=0)
+    learner.algorithm.weights[::2], learner.algorithm.weights[1::2] = value, -value
+    folder = RunFolder(tmp_path / "run")
+    folder.create(config, lambda: learner.save(folder.checkpoint))
+    with pytest.raises(RunError, match=says):
+        export(folder, tmp_path / "policy.onnx")
 
 
 @pytest.mark.slow

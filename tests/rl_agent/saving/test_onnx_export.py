@@ -118,3 +118,11 @@ def test_file_of_another_policy_is_detected(tmp_path):
     export_onnx(learner.policy(), tmp_path / "policy.onnx")
     learner.algorithm.weights[:] += 0.1
     assert largest_difference(learner.policy(), tmp_path / "policy.onnx") > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_actions_that_are_nan_are_no_agreement(tmp_path):
+    learner = learner_of("vracer", hidden=[4])
+    learner.algorithm.weights[:] = np.nan
+    export_onnx(learner.policy(), tmp_path / "policy.onnx")
+    assert np.isnan(largest_difference(learner.policy(), tmp_path / "policy.onnx"))
