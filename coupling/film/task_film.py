@@ -25,6 +25,7 @@ from flowsim.render.films import FPS, write_films
 __all__ = ["film_task"]
 
 _MANY, _ONE = "rgb_array_list", "rgb_array"
+_FASTEST = 1000.0  # frames per second; the held last frame of a film takes as many for each second
 
 
 # one argument per option of the video, most with a default, so that a call in Python reads like a command
@@ -111,13 +112,13 @@ def _own_rate(env: str, metadata: Mapping[str, Any]) -> float:
     Raises
     ------
     ConfigError
-        If that is not a positive number.
+        If that is not a positive number, or too large a one.
     """
     rate = metadata.get("render_fps") or FPS
-    if not isinstance(rate, int | float | np.number) or not 0 < rate < np.inf:
+    if not isinstance(rate, int | float | np.number) or not 0 < rate <= _FASTEST:
         raise ConfigError(
-            f"env = {env!r}: the render_fps of its metadata is {rate!r}, but must be a positive number; --fps gives "
-            "another one"
+            f"env = {env!r}: the render_fps of its metadata is {rate!r}, but must be a positive number of at most "
+            f"{_FASTEST:g}; --fps gives another one"
         )
     return float(rate)
 

@@ -64,7 +64,14 @@ class Hasty(Drawn):
     metadata = {"render_modes": ["rgb_array"], "render_fps": "fast"}  # noqa: RUF012
 
 
+class Rapid(Drawn):
+    """The same with more frames per second than can be written for long."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 2000}  # noqa: RUF012
+
+
 gym.register("Drawn-v0", Drawn)
 gym.register("Hasty-v0", Hasty)
+gym.register("Rapid-v0", Rapid)
 gym.register("DrawnInPieces-v0", DrawnInPieces)
 gym.register("Unseen-v0", Unseen)

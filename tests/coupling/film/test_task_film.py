@@ -133,6 +133,7 @@ parallel_env = SeenMeadow
             "returned images of 30 x 40 and 32 x 40 pixels, but a film needs one size",
         ),
         ("drawn:Hasty-v0", [], "render_fps of its metadata is 'fast', but must be a positive"),
+        ("drawn:Rapid-v0", [], "is 2000, but must be a positive number of at most 1000; --fps"),
         (
             "drawn:Drawn-v0",
             ["env_options.fails=step"],
