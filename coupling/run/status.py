@@ -64,7 +64,7 @@ def status_of(
         "gradient_steps": updates,
         "steps_after_warm_up": steps_after_warm_up(learner),
         "ratio": steps_after_warm_up(learner) / updates if updates else None,
-        "env_steps_per_gradient_step": config.agent.env_steps_per_gradient_step,
+        "env_steps_per_gradient_step": config.agent.steps_per_gradient,
         "episodes": log.episode_count,
         "mean_return": recent and recent.mean_return,
         "mean_length": recent and recent.mean_length,

@@ -20,14 +20,13 @@ from coupling.run.status import status_of, steps_after_warm_up, write_status
 from coupling.run.supervisor import Supervisor
 from coupling.service.experience import ExperienceLog, keep_trying
 from coupling.service.server import Server
-from coupling.settings.config import AgentConfig, RunConfig
+from coupling.settings.config import RunConfig
 from coupling.settings.external import EXTERNAL
 from coupling.signals import Interrupted, Signals
 from coupling.wire.address import endpoint_to_bind
 from coupling.wire.security import Keys
 from coupling.worker.environments import Task
 from coupling.worker.outbox import read_outbox
-from rl_agent.config import OnPolicyConfig
 from rl_agent.learner import Learner
 from rl_agent.replay.refer import FarWatch
 from rl_agent.rollout.seeds import Purpose, episode_seed
@@ -332,18 +331,9 @@ class Training:
         return (
             f"finished: {learner.environment_steps} environment steps from {agents} distinct "
             f"agent{'s' * (agents != 1)}, {updates} gradient steps; environment steps per gradient step after "
-            f"warm-up: {ratio} (F = {_planned_ratio(self._config.agent):g}){_failed(self._server.counts.failed)}"
+            f"warm-up: {ratio} (F = {self._config.agent.steps_per_gradient:g}){_failed(self._server.counts.failed)}"
         )
 
 
 def _failed(episodes: int) -> str:
     return f"; {episodes} episodes ended because their environment failed" if episodes else ""
-
-
-def _planned_ratio(agent: AgentConfig) -> float:
-    """Return the environment steps per gradient step according to the settings."""
-    return (
-        agent.steps_per_gradient
-        if isinstance(agent, OnPolicyConfig)
-        else agent.env_steps_per_gradient_step
-    )

@@ -319,6 +319,11 @@ class AgentConfig(BaseModel):
         return getattr(self, key) if key in self.model_fields_set else otherwise
 
     @property
+    def steps_per_gradient(self) -> float:
+        """Planned environment steps per gradient step."""
+        return self.env_steps_per_gradient_step
+
+    @property
     def changed(self) -> frozenset[str]:
         """Names of the given settings that differ from their defaults."""
         defaults = {key: field.default for key, field in type(self).model_fields.items()}

@@ -53,7 +53,7 @@ class OnPolicyConfig(WithPolicy):
 
     @property
     def steps_per_gradient(self) -> float:
-        """Environment steps per gradient step."""
+        """Planned environment steps per gradient step."""
         return self.sample_size / self.passes
 
     def _incompatibilities(self) -> Iterator[str]:

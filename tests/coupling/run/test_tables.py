@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from shell import command
 
 from coupling.run.status import read_status
 from coupling.run.tables import print_results, print_status
@@ -28,6 +29,27 @@ def test_measures_have_three_digits(capsys, monkeypatch, mean, rms, printed):
     monkeypatch.setenv("COLUMNS", "200")
     print_results({"zero": RESULT | {"measures": {"energy": {"mean": mean, "rms": rms}}}}, None)
     assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "planned"),
+    [
+        (["agent.algorithm=ppo", "agent.batch_size=20", "agent.epochs=8"], 2.5),
+        (["agent.algorithm=a3c", "agent.horizon=40"], 40.0),
+        (["agent.algorithm=vracer", "agent.env_steps_per_gradient_step=4"], 4.0),
+    ],
+)
+def test_status_gives_the_planned_ratio_of_the_algorithm(
+    tmp_path, monkeypatch, capsys, words, planned
+):
+    """On-policy algorithms derive it from other settings."""
+    monkeypatch.chdir(tmp_path)
+    small = ["workers.processes=1", "workers.agents=2", "run.steps=100", "run.name=run"]
+    train = ["train", "env=flowsim/LinearQuadratic-v0", "agent.hidden=[8]", *small, *words]
+    code, _, stderr = command(train, monkeypatch, capsys)
+    assert code == 0, stderr
+    assert f"(F = {planned:g})" in stderr
+    assert read_status(tmp_path / "runs/run/status.json")["env_steps_per_gradient_step"] == planned
 
 
 def test_status_is_printed_in_words_and_fits_the_terminal(shell, capsys, monkeypatch):
