@@ -99,6 +99,7 @@ def nusselt_profile(flow: State, side: str) -> FloatArray:
 
 def _fill_temperature(flow: State) -> None:
     """Update the ghost points of the temperature from the current temperatures of the sides."""
+    flow._needs_heat()
     flow._device.send_state()
     step.fill_temperature(flow._device_state, flow._device_state.everyone)
 

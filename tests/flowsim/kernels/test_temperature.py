@@ -303,6 +303,9 @@ def test_unsupported_uses_of_temperature_are_refused() -> None:
     cold = Simulation(Grid(8, 8, 0.2), PLATES, viscosity=0.1, stream=(0.0, 0.0))
     with pytest.raises(ValueError, match="this flow has no temperature"):
         cold.set_temperature(0, 1.0)
+    for measure in (side_heat_flux, nusselt_number, volume_nusselt_number):
+        with pytest.raises(ValueError, match="this flow has no temperature"):
+            measure(cold, "bottom")
     sim = at_rest(8, 8, PLATES, Temperature(0.1, sides={"bottom": 1.0}))
     with pytest.raises(ValueError, match="two opposite sides with given temperatures"):
         nusselt_number(sim, "bottom")
