@@ -60,9 +60,10 @@ class ManualLauncher:
         waiting = f"waiting for {len(counts)} worker{'s' if len(counts) > 1 else ''}"
         numbers = "" if alike else f" with N from 0 to {len(counts) - 1}"
         if not self._external:
-            slot = "" if alike else " --slot N"
             line = shlex.join(["flowsim", "worker", "--connect", str(self._connection)])
-            return f"{waiting}, each started by `{line}{slot}`{numbers}"
+            line += " --outbox outbox-1" if alike else " --slot N --outbox outbox-N"
+            own = " with an outbox of its own" if alike and len(counts) > 1 else ""
+            return f"{waiting}, each started by `{line}`{numbers}{own}"
         hosts = (
             "1 environment"
             if max(counts) == 1

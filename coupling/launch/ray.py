@@ -39,7 +39,7 @@ from coupling.launch.launcher import (
 )
 from coupling.settings.config import WorkerSettings
 from coupling.signals import ENDING
-from coupling.wire.address import is_loopback
+from coupling.wire.address import BIND_HINT, is_loopback
 
 __all__ = ["Host", "RayLauncher", "Report"]
 
@@ -222,8 +222,7 @@ class RayLauncher(MendingLauncher[_Place]):
         if others and is_loopback(workers.bind):
             raise RunError(
                 f"workers.bind = {workers.bind} can be reached from this machine only, but the Ray cluster has other "
-                f"nodes ({', '.join(sorted(others)[:3])}); give an address that they can reach, such as "
-                "workers.bind=$(hostname)"
+                f"nodes ({', '.join(sorted(others)[:3])}); give an address that they can reach, such as {BIND_HINT}"
             )
 
     def start(self) -> None:

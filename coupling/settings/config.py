@@ -19,7 +19,7 @@ from coupling.settings.algorithms import import_algorithm
 from coupling.settings.content import apply_overrides, find_preset, read_yaml, sections_first
 from coupling.settings.external import EXTERNAL
 from coupling.settings.suggestions import meant_key, meant_module
-from coupling.wire.address import is_loopback
+from coupling.wire.address import BIND_HINT, is_loopback
 from rl_agent.config import (
     AgentConfig,
     algorithms,
@@ -198,7 +198,7 @@ class WorkerSettings(BaseModel):
         if self.launcher == "slurm" and self.slurm.cluster == "slurm" and is_loopback(self.bind):
             raise ValueError(
                 f"workers.bind = {self.bind} can be reached from this machine only, but workers.launcher = slurm "
-                "starts workers on others; give an address that they can reach, such as workers.bind=$(hostname)"
+                f"starts workers on others; give an address that they can reach, such as {BIND_HINT}"
             )
         if self.devices and self.launcher != "local":
             raise ValueError(

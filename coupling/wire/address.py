@@ -8,7 +8,10 @@ import tempfile
 from coupling.errors import ConfigError
 from coupling.wire import security
 
-__all__ = ["endpoint_to_bind", "is_loopback"]
+__all__ = ["BIND_HINT", "endpoint_to_bind", "is_loopback"]
+
+BIND_HINT = "workers.bind=$(hostname -I | cut -d' ' -f1)"
+"""Setting of a network address; the host's name may be that of 127.0.1.1, as in Debian's /etc/hosts."""
 
 
 def is_loopback(bind: str) -> bool:
@@ -53,12 +56,12 @@ def endpoint_to_bind(transport: str, bind: str) -> str:
         if ipaddress.ip_address(address).is_unspecified:
             raise ConfigError(
                 f"workers.bind = {bind!r} is every address of this machine, so workers would not know which to connect "
-                "to; give one that they can reach, such as workers.bind=$(hostname)"
+                f"to; give one that they can reach, such as {BIND_HINT}"
             )
         if is_loopback(address) and not is_loopback(bind):
             raise ConfigError(
                 f"workers.bind = {bind!r} is {address} here, which can be reached from this machine only; give its "
-                "network address (`hostname -I` lists them)"
+                f"network address, such as {BIND_HINT}"
             )
         socket.create_server((address, int(port or 0))).close()
     except (

@@ -13,7 +13,7 @@ from coupling.errors import ConfigError, describe_os_error
 __all__ = ["worker"]
 
 SHORT_HELP = "Host environments for a learner, on this machine or another."
-EXAMPLE = "flowsim worker --connect runs/far/connection.json"
+EXAMPLE = "flowsim worker --connect runs/far/connection.json --outbox outbox-1"
 
 
 @reporting_errors
@@ -36,7 +36,8 @@ def worker(
     outbox: Annotated[
         Path | None,
         typer.Option(
-            help="file that keeps the last step, so that its replacement can send it if this worker dies",
+            help="file that keeps the last step, so that its replacement can send it if this worker dies; each worker "
+            "needs its own",
             callback=expanded,
         ),
     ] = None,

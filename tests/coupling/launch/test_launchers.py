@@ -5,6 +5,7 @@ One file, so that every launcher passes the same checks and the cluster is start
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -158,6 +159,21 @@ def test_host_name_of_a_loopback_address_is_refused_for_remote_workers(monkeypat
         endpoint_to_bind("tcp", "head")
 
 
+def test_hinted_address_can_be_reached_by_remote_workers(tmp_path):
+    (tmp_path / "preset.yaml").write_text("env: Pendulum-v1\n")
+    with pytest.raises(ConfigError) as remote:
+        load_config(str(tmp_path / "preset.yaml"), ["workers.launcher=slurm"])
+    with pytest.raises(ConfigError) as every:
+        endpoint_to_bind("tcp", "0.0.0.0")
+    for caught in (remote, every):
+        (hint,) = re.findall(r"such as workers\.bind=(.*)$", str(caught.value))
+        answer = subprocess.run(["bash", "-c", f"echo {hint}"], capture_output=True, text=True)
+        address = answer.stdout.strip()
+        assert answer.returncode == 0, answer.stderr
+        # none on a machine without a network
+        assert not address or endpoint_to_bind("tcp", address) == f"tcp://{address}:*"
+
+
 # --- by hand -----------------------------------------------------------------------------------------------
 
 
@@ -180,12 +196,21 @@ def test_manual_launcher_prints_the_command_and_reports_a_silent_worker_once(tmp
     settings = WorkerSettings(launcher="none", processes=2, agents=5)
     launcher = make_launcher(settings, tmp_path / "connection.json", tmp_path)
     launcher.start()
-    line = f"`flowsim worker --connect {tmp_path / 'connection.json'} --slot N` with N from 0 to 1"
-    assert line in launcher.waits_for()
+    line = f"flowsim worker --connect {tmp_path / 'connection.json'}"
+    assert f"`{line} --slot N --outbox outbox-N` with N from 0 to 1" in launcher.waits_for()
     launcher.kill(1, "no sign of life for 5 s")
     (death,) = launcher.supervise()
     assert str(death).startswith("worker 1 is gone (no sign of life for 5 s): restart it")
     assert launcher.supervise() == []
+
+
+@pytest.mark.parametrize(
+    ("processes", "end"), [(1, "outbox-1`"), (2, "outbox-1` with an outbox of its own")]
+)
+def test_printed_command_has_an_outbox(tmp_path, processes, end):
+    settings = WorkerSettings(launcher="none", processes=processes, agents=4)
+    launcher = make_launcher(settings, tmp_path / "connection.json", tmp_path)
+    assert launcher.waits_for().endswith(f"{tmp_path / 'connection.json'} --outbox {end}")
 
 
 def test_worker_refuses_a_missing_connection_file(tmp_path, monkeypatch, capsys):
