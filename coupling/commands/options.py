@@ -131,8 +131,9 @@ Continued = Annotated[
     list[str] | None,
     _settings(
         completion.resumable,
-        "new values of run.steps, run.evaluate_episodes, run.checkpoint_every, agent.device or workers.* (except "
-        "workers.agents), such as run.steps=40000; other settings cannot be changed",
+        "new values of run.* (except run.seed, run.name and run.folder), agent.device or workers.* (except "
+        "workers.agents), such as run.steps=40000; other settings cannot be changed, nor run.select_episodes after "
+        "the selection",
     ),
 ]
 CaseChanges = Annotated[
@@ -164,14 +165,18 @@ def quantities(names: str, ranges: str | None) -> "list[Quantity]":
         raise ConfigError(f"--{error}") from error
 
 
+def named_quantities(names: str | None, ranges: str | None) -> "list[Quantity]":
+    """Return the quantities of ``--fields``, or else those named in ``--range``; empty if neither names one."""
+    if names is None and ranges is not None and "=" in ranges:
+        names = ",".join(word.partition("=")[0] for word in ranges.split(","))
+    return [] if names is None else quantities(names, ranges)
+
+
 def shown(names: str | None, ranges: str | None) -> "dict[str, Any]":
     """Return what a film of a task shows, as arguments of :func:`coupling.film.flow_film.render_film`.
 
     Without names, the film shows the default of the task, or the fields named in the range.
     """
-    if names is None and ranges is None:
-        return {}
-    if names is not None or "=" in str(ranges):
-        named = (word.partition("=")[0] for word in str(ranges).split(","))
-        return {"quantities": quantities(names or ",".join(named), ranges)}
-    return {"limit": quantities("vorticity", ranges)[0].limit}
+    if chosen := named_quantities(names, ranges):
+        return {"quantities": chosen}
+    return {} if ranges is None else {"limit": quantities("vorticity", ranges)[0].limit}

@@ -26,7 +26,7 @@ from coupling.run.folder import RunFolder
 from coupling.run.log import log_evaluation
 from coupling.run.policies import describe_unusable, refuse_policy_alone
 from coupling.run.screen import Screen, reporting_if_slow
-from coupling.run.selection import choose_policy
+from coupling.run.selection import choose_policy, kept_policies
 from coupling.run.serving import refuse_too_large
 from coupling.run.training import Training
 from coupling.run.trust import note_training
@@ -187,8 +187,9 @@ def resume(
     path
         The run folder.
     overrides
-        ``key=value`` for ``run.steps``, ``run.checkpoint_every``, ``run.evaluate_*``, ``agent.device`` and
-        ``workers.*`` except ``workers.agents``: the settings that may change in a run.
+        ``key=value`` for ``run.*`` except ``run.seed``, ``run.name`` and ``run.folder``, ``agent.device`` and
+        ``workers.*`` except ``workers.agents``: the settings that may change in a run. ``run.select_episodes`` may not
+        change once the policy has been selected, or if a finished training kept none to select from.
     screen
         Display of the progress.
     prewarmed
@@ -228,8 +229,10 @@ def resume(
                 f"the checkpoint of {path} was written after learning had diverged, and no earlier one is kept; begin "
                 "a new run with a smaller agent.learning_rate"
             )
-        if _is_finished(learner, config.run.steps) and _has_nothing_to_evaluate(folder, config):
-            raise ConfigError(_what_is_left(path, before, config, learner))
+        if _is_finished(learner, config.run.steps):
+            _refuse_late_selection(folder, before, config, learner)
+            if _has_nothing_to_evaluate(folder, config):
+                raise ConfigError(_what_is_left(path, before, config, learner))
         folder.write_config(config)
     screen.say(
         f"resuming {folder.path} from its checkpoint at {learner.environment_steps} environment steps"
@@ -303,16 +306,39 @@ def _is_finished(learner: Learner, steps: int) -> bool:
 
 def _what_is_left(path: Path, before: RunConfig, config: RunConfig, learner: Learner) -> str:
     """Return the message of a run that is complete: how to train longer and, if that was asked, evaluate it again."""
-    longer = 2 * max(config.run.steps, learner.environment_steps)
     message = (
         f"run {path} is finished: it has done {learner.environment_steps} of {config.run.steps} steps; to train "
-        f"longer, give a larger number, such as run.steps={longer}"
+        f"longer, give a larger number, such as {_longer(config, learner)}"
     )
     episodes = config.run.evaluate_episodes
     if episodes in (0, before.run.evaluate_episodes):
         return message
     line = shlex.join(["flowsim", "evaluate", str(path), "--episodes", str(episodes)])
     return f"{message}; to evaluate it over {episodes} episodes, run `{line}`"
+
+
+def _longer(config: RunConfig, learner: Learner) -> str:
+    """Return the setting of a longer training."""
+    return f"run.steps={2 * max(config.run.steps, learner.environment_steps)}"
+
+
+def _refuse_late_selection(
+    folder: RunFolder, before: RunConfig, config: RunConfig, learner: Learner
+) -> None:
+    """Raise a ConfigError for a changed selection of the policy of a finished training that can no longer be made."""
+    asked = config.run.select_episodes
+    if asked == before.run.select_episodes:
+        return
+    if folder.selection.exists():
+        why = "its policy has been selected"
+    elif asked and not kept_policies(folder.candidates):
+        why = "it kept no policies to select from"
+    else:
+        return
+    raise ConfigError(
+        f"run.select_episodes = {asked}: the training of {folder.path} is finished and {why}; "
+        f"a longer one, such as {_longer(config, learner)}, selects from its last third"
+    )
 
 
 def is_complete(folder: RunFolder) -> bool:

@@ -23,7 +23,14 @@ from coupling.settings.config import RunConfig, RunSettings
 from rl_agent.learner import Learner
 from rl_agent.rollout.seeds import Purpose
 
-__all__ = ["CANDIDATES", "Candidates", "choose_policy", "describe_choice", "planned_steps"]
+__all__ = [
+    "CANDIDATES",
+    "Candidates",
+    "choose_policy",
+    "describe_choice",
+    "kept_policies",
+    "planned_steps",
+]
 
 CANDIDATES = 6
 """Number of policies to choose from; the last one is that of the end of the training."""
@@ -51,10 +58,10 @@ class Candidates:
 
     def begin(self, environment_steps: int) -> None:
         """Delete the policies from beyond the learner's steps, and those of a shorter training."""
-        for steps, file in _kept(self._folder).items():
+        for steps, file in kept_policies(self._folder).items():
             if not self._due or not self._due[0] <= steps <= environment_steps:
                 file.unlink()
-        newest = max(_kept(self._folder), default=-1)
+        newest = max(kept_policies(self._folder), default=-1)
         self._due = [steps for steps in self._due if steps > newest]
 
     def are_due(self, environment_steps: int) -> bool:
@@ -75,7 +82,7 @@ def planned_steps(steps: int) -> list[int]:
     return sorted({steps - steps * back // parts for back in range(1, CANDIDATES)} - {steps})
 
 
-def _kept(folder: Path) -> dict[int, Path]:
+def kept_policies(folder: Path) -> dict[int, Path]:
     """Return the files of the kept policies, by their environment steps."""
     files = [file for file in sorted(folder.glob("*.npz")) if _NUMBER.fullmatch(file.stem)]
     return {int(file.stem): file for file in files}
@@ -91,7 +98,9 @@ def choose_policy(folder: RunFolder, config: RunConfig, learner: Learner, screen
     """
     run, last = config.run, learner.environment_steps
     learner.hand_out(None)
-    policies = {steps: read_policy(file) for steps, file in _kept(folder.candidates).items()}
+    policies = {
+        steps: read_policy(file) for steps, file in kept_policies(folder.candidates).items()
+    }
     policies[last] = learner.policy()
     screen.say(
         f"selecting the best of {len(policies)} policies from the training, over {run.select_episodes} episodes each"

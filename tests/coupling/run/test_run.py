@@ -323,6 +323,11 @@ def test_run_with_outstanding_gradient_steps_is_not_finished(shell, monkeypatch,
     code, stderr = main_in_process(shell, ["resume", "runs/run"], monkeypatch, capsys)
     assert code == 0, stderr
     assert Learner.load(folder.checkpoint).gradient_steps == shell.status()["gradient_steps"] == 24
+    words = ["resume", "runs/run", "run.select_episodes=3"]
+    code, stderr = main_in_process(shell, words, monkeypatch, capsys)
+    assert code == 2
+    assert "run.select_episodes = 3: the training of runs/run is finished and it kept no" in stderr
+    assert "such as run.steps=80, selects" in stderr
     # trained, but not evaluated
     words = ["resume", "runs/run", "run.evaluate_episodes=2"]
     code, stderr = main_in_process(shell, words, monkeypatch, capsys)

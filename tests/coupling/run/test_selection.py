@@ -106,6 +106,10 @@ def test_best_kept_policy_is_used_until_training_continues(shell):
     after = json.loads(folder.evaluation.read_text())["after"]
     assert json.loads(evaluated.stdout)["mean_return"] == after["mean_return"]
 
+    again = shell.run("resume", "runs/run", "run.select_episodes=7")
+    assert again.returncode == 2
+    assert "is finished and its policy has been selected" in again.stderr
+
     # one that was cut off before the choice makes it when it is resumed, and finds the same
     folder.selection.unlink()
     assert not is_complete(folder)
