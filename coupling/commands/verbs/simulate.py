@@ -8,7 +8,15 @@ import typer
 
 from coupling.commands import completion, next_steps
 from coupling.commands.console import loading, print_next, reporting_errors
-from coupling.commands.options import CaseChanges, Fields, Range, expanded, quantities, written_to
+from coupling.commands.options import (
+    CaseChanges,
+    Fields,
+    Range,
+    expanded,
+    named_quantities,
+    quantities,
+    written_to,
+)
 from coupling.files import refuse_unwritable
 
 __all__ = ["simulate"]
@@ -94,9 +102,9 @@ def simulate(
 
     refuse_unwritable("--output", output, is_folder=True)
     size = None if max_size is None else parse_size(max_size)
-    shown = None if fields is None else quantities(fields, limits)
+    shown = named_quantities(fields, limits)
     simulation = load_case(case, overrides or [], seed)
-    if shown is None:
+    if not shown:
         shown = quantities("vorticity" if simulation.heat is None else "temperature", limits)
     print(simulation.describe(), file=sys.stderr)
     with progress_bar("simulating") as progress:

@@ -96,7 +96,10 @@ def test_film_shows_the_fields_of_the_task_by_default(monkeypatch, env, options,
     assert all(each == expected for each in drawn)
 
 
-def test_simulation_film_shows_requested_fields(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "shown", [["--fields", "speed", "--range", "1.25"], ["--range", "speed=1.25"]], ids=len
+)
+def test_simulation_film_shows_requested_fields(monkeypatch, capsys, shown):
     drawn, draw = [], flow.draw_panel
 
     def noted(scene, caption, width, **options):
@@ -106,8 +109,7 @@ def test_simulation_film_shows_requested_fields(monkeypatch, capsys):
     monkeypatch.setattr(flow, "draw_panel", noted)
     Path("tank.yaml").write_text(CASE)
     words = ["simulate", "tank.yaml", "--time", "0.5", "--frames", "2", "-o", "tank"]
-    look = ["--follow", "0", "--fields", "speed", "--range", "1.25"]
-    code, _, err = command([*words, *look], monkeypatch, capsys)
+    code, _, err = command([*words, "--follow", "0", *shown], monkeypatch, capsys)
     assert code == 0, err
     assert {file.name for file in Path("tank").glob("*.[mg]*[4f]")} >= {"speed.mp4", "speed.gif"}
     assert not Path("tank/vorticity.mp4").exists()
