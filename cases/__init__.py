@@ -1,24 +1,27 @@
 """Flow-control tasks as Gymnasium environments; importing this package registers them if Gymnasium is installed."""
 
+FLOW_TASKS = {
+    "DCylinderWake": "d_cylinder_wake",
+    "EllipticalSwimmer": "elliptical_swimmer",
+    "SwimmerSchool": "swimmer_school",
+    "FluidicPinball": "fluidic_pinball",
+    "RotatingCylinder": "rotating_cylinder",
+    "CylinderJets": "cylinder_jets",
+    "SquareJets": "square_jets",
+    "PitchingFoil": "pitching_foil",
+    "BackwardStep": "backward_step",
+    "OpenCavity": "open_cavity",
+    "RayleighBenard": "rayleigh_benard",
+}
+"""Folder of each flow task ``flowsim/NAME-v0``."""
+
 try:
     import gymnasium
 except ModuleNotFoundError:
     # the solver reads presets and options without Gymnasium
     pass
 else:
-    for name, folder in {
-        "DCylinderWake": "d_cylinder_wake",
-        "EllipticalSwimmer": "elliptical_swimmer",
-        "SwimmerSchool": "swimmer_school",
-        "FluidicPinball": "fluidic_pinball",
-        "RotatingCylinder": "rotating_cylinder",
-        "CylinderJets": "cylinder_jets",
-        "SquareJets": "square_jets",
-        "PitchingFoil": "pitching_foil",
-        "BackwardStep": "backward_step",
-        "OpenCavity": "open_cavity",
-        "RayleighBenard": "rayleigh_benard",
-    }.items():
+    for name, folder in FLOW_TASKS.items():
         gymnasium.register(
             id=f"flowsim/{name}-v0",
             entry_point=f"cases.{folder}.env:{name}Env",

@@ -9,7 +9,7 @@ import typer
 
 __all__ = ["agents", "cases", "changes", "keys", "presets", "presets_and_runs", "resumable", "runs"]
 
-_FLOWS = re.compile(r"^env: flowsim/(DCylinderWake|EllipticalSwimmer)-v0", re.M)
+_ENV = re.compile(r"^env: flowsim/(\w+)-v0", re.M)
 
 
 def presets(incomplete: str) -> list[str]:
@@ -21,14 +21,16 @@ def presets(incomplete: str) -> list[str]:
 
 def cases(incomplete: str) -> list[str]:
     """Propose presets whose task is a flow."""
+    from cases import FLOW_TASKS
     from coupling.settings.content import find_preset, shipped_presets
 
-    flows = [
-        name
+    envs = {
+        name: _ENV.search(find_preset(name).read_text(encoding="utf-8"))
         for name in shipped_presets()
-        if _FLOWS.search(find_preset(name).read_text(encoding="utf-8"))
-    ]
-    return _beginning(incomplete, flows)
+    }
+    return _beginning(
+        incomplete, [name for name, env in envs.items() if env and env[1] in FLOW_TASKS]
+    )
 
 
 def runs(incomplete: str) -> list[str]:

@@ -11,7 +11,9 @@ from shell import GUARD
 
 from coupling.commands import cli
 from coupling.run.agents import describe_agents
+from coupling.settings.config import load_config
 from coupling.settings.content import shipped_presets
+from coupling.worker.env_registry import is_flow
 
 COMMANDS = typer.main.get_command(cli.app).commands
 
@@ -109,6 +111,7 @@ def here(tmp_path):
         ("resume runs/fi", {"runs/first"}),
         ("resume ", {"runs/first", "runs/second"}),
         ("resume runs/first agent.", {"agent.device="}),
+        ("resume runs/first run.s", {"run.steps=", "run.select_episodes=", "run.select_max_actions="}),
         ("status wak", set()),
         ("render wak", {row["agent"] for row in describe_agents() if row["agent"].startswith("wak")}),
         ("evaluate runs/first env_o", {"env_options.sutton_barto_reward="}),
@@ -121,6 +124,11 @@ def here(tmp_path):
 )  # fmt: skip
 def test_the_shell_completes_names_and_keys(here, line, proposed):
     assert set(complete(f"flowsim {line}", here)) == proposed
+
+
+def test_simulate_is_completed_with_the_presets_of_all_flow_tasks(here):
+    flows = {name for name in shipped_presets() if is_flow(load_config(name).env)}
+    assert set(complete("flowsim simulate ", here)) == flows
 
 
 def test_zsh_completes_choices(here):
