@@ -23,6 +23,7 @@ from coupling.errors import ConfigError, RunError
 __all__ = [
     "Table",
     "expand_path",
+    "follow_umask",
     "make_folders",
     "make_private",
     "private_opener",
@@ -107,6 +108,14 @@ def make_private(folder: Path) -> int:
         if mode & _OTHERS:
             path.chmod(mode & ~_OTHERS)
     return before
+
+
+def follow_umask(folder: Path) -> None:
+    """Give the files in a folder the mode of the umask, as other programs create them."""
+    umask = os.umask(_OTHERS)  # it can only be read by setting it
+    os.umask(umask)
+    for file in folder.iterdir():
+        file.chmod(0o666 & ~umask)
 
 
 def _below(folder: Path) -> Iterator[Path]:

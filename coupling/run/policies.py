@@ -4,7 +4,7 @@ from pathlib import Path
 
 from coupling.errors import ConfigError, RunError
 from coupling.evaluation.evaluate import PolicyController
-from coupling.files import make_folders, write_atomically
+from coupling.files import follow_umask, make_folders, write_atomically
 from coupling.run.folder import RunFolder
 from rl_agent.policy import Policy
 from rl_agent.saving.checkpoint import CheckpointError, read_checkpoint
@@ -77,6 +77,7 @@ def write_agent(run: RunFolder, folder: Path) -> None:
     """Write the policy of a run as the folder of an agent: ``checkpoint.npz`` and the ``config.yaml`` of its task.
 
     The files of the evaluation, the selection, the training episodes and the starts are copied if the run has them.
+    Files have the mode of the umask, since none of them contains a session number.
 
     Raises
     ------
@@ -96,3 +97,4 @@ def write_agent(run: RunFolder, folder: Path) -> None:
         source: Path = getattr(run, name)
         if source.is_file():
             write_atomically(getattr(agent, name), source.read_bytes())
+    follow_umask(folder)

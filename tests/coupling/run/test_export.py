@@ -1,6 +1,7 @@
 """Exported agents: a folder that others can evaluate, an ONNX file, and what neither can be used for."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -36,6 +37,19 @@ def test_exported_folder_has_policy_and_task(shell):
     np.testing.assert_array_equal(Policy.load(mine).act(seen)[0], expected)
     assert (mine / "config.yaml").read_bytes() == shipped.config_file.read_bytes()
     assert json.loads((mine / "evaluation.json").read_text())["after"]["episodes"] == 96
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_exported_files_have_the_mode_of_the_umask(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        export(find_agent(Path("pendulum")), tmp_path / "mine")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    files = list((tmp_path / "mine").iterdir())
+    assert {"config.yaml", "checkpoint.npz", "evaluation.json"} <= {file.name for file in files}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {mode}
 
 
 @pytest.mark.parametrize(
