@@ -170,7 +170,8 @@ class DCylinderWakeEnv(FlowEnv):
     (or when the simulation diverges, see `info["diverged"]`), and truncated after 400 actions.
 
     These numbers apply to the default preset, `quick`. Other presets: `default`, `fine` and `paper` (wider initial
-    range, finer grids, longer trainings) and `sketch` (coarser, 40 actions).
+    range, finer grids, longer trainings), `drafting` (the flow of `default` on the grid of `quick`) and `sketch`
+    (coarser, 40 actions).
     Options are the fields of `WakeOptions`; see `FlowEnv` for the contents of `info`.
     """
 

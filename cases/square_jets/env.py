@@ -135,7 +135,7 @@ class SquareJetsEnv(FlowEnv):
     is truncated after 160 actions, 80 D/U.
 
     These numbers apply to the default preset, `quick`. Other presets: `default` (finer grid, longer episodes), `wake`
-    (probes in the wake).
+    (probes in the wake), `memory` (four base pressures).
     Options are the fields of `SquareJetsOptions`; see `FlowEnv` for the contents of `info`.
     """
 

@@ -3,15 +3,17 @@
 import copy
 import importlib
 import pickle
+import re
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
-import cases  # noqa: F401  (registers the ids)
+import cases  # also registers the ids
 from cases import schaefer_turek
 from cases.backward_step import env as step
 from cases.fluidic_pinball import env as pinball
@@ -114,3 +116,15 @@ def test_flow_that_diverges_gets_a_bad_finite_reward_and_harms_no_other(name, ba
                 break
         else:
             assert bad == 900.0, "only a finite disturbance may decay"
+
+
+@pytest.mark.parametrize("name", cases.FLOW_TASKS)
+def test_class_docstring_names_all_presets(name):
+    folder = Path(cases.__file__).parent / cases.FLOW_TASKS[name]
+    presets = {
+        file.stem
+        for file in folder.glob("*.yaml")
+        if f"env: flowsim/{name}-v0\n" in file.read_text()
+    }
+    module = importlib.import_module(f"cases.{folder.name}.env")
+    assert presets <= set(re.findall(r"`(\w+)`", getattr(module, f"{name}Env").__doc__))
