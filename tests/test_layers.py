@@ -4,6 +4,7 @@ Also: no circular imports, and at most a dozen entries at the root of a package.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -187,3 +188,12 @@ def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
     only_types = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
     for child in node.orelse if only_types else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
         yield from nodes_that_run(child)
+
+
+@pytest.mark.parametrize("package", ["flowsim", "rl_agent", "coupling"])
+def test_contributing_describes_every_folder(package: str) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (table,) = re.findall(rf"\| folder of `{package}` .*\n((?:\|.*\n)+)", page)
+    described = re.findall(r"^\| `(\w+)/`", table, re.M)
+    folders = [path.parent.name for path in (ROOT / package).glob("*/__init__.py")]
+    assert set(folders) <= set(described)
