@@ -65,10 +65,11 @@ class AgentConfig(BaseModel):
         Values of settings that are not given: ``run`` fits them to the length of the run and of its episodes
         (``rl_agent/config/defaults.py``), ``paper`` uses the published values.
     network
-        ``mlp`` (softsign layers), ``lstm`` (recurrent layers, trained on windows) or ``conv`` (convolutions of
+        ``mlp`` (fully connected layers), ``lstm`` (recurrent layers, trained on windows) or ``conv`` (convolutions of
         images, which the memory stores as ``uint8``).
     hidden
-        Units per hidden layer; ``None`` uses the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv).
+        Units per hidden layer; ``None`` uses the paper's 128, 128 (mlp) or 32, 32 (lstm), or 512 (conv; 256 for
+        Rainbow).
     activation
         Activation of the hidden layers of an mlp; those of a conv, and of DQN and Rainbow, are ReLU.
     window

@@ -403,3 +403,14 @@ def test_discount_horizon_grows_geometrically():
     assert config.discount(0) == pytest.approx(0.9)
     assert config.discount(1000) == config.discount(10**6) == 0.99
     assert AgentConfig(gamma=0.99).discount(0) == 0.99
+
+
+def test_docstring_gives_the_units_after_convolutions():
+    told = " ".join(
+        AgentConfig.__doc__.partition("    hidden\n")[2].partition("    activation\n")[0].split()
+    )
+    (usual,) = AgentConfig.conv_hidden
+    assert f"or {usual} (conv" in told
+    for kind in algorithms().values():
+        (size,) = kind.conv_hidden
+        assert size == usual or f"{size} for {kind.title}" in told
