@@ -34,15 +34,16 @@ def impulsive(reynolds_number: int, effort: Effort) -> Result:
     history = follow(sim, 2.51, effort, drag_and_lift)
     setup = Setup.of(sim)
     source = "Koumoutsakos and Leonard (1995), at T = 0.2 also Bar-Lev and Yang (1975)"
-    # published histories of this drag differ by 2 to 4 %
-    tolerance = effort.choose(0.04, {550: 0.1, 3000: 0.35}[reynolds_number])
+    tolerance = effort.choose(0.03, {550: 0.1, 3000: 0.35}[reynolds_number])
+    # where the drag is smallest, published histories differ by 2 to 4 %
+    smallest = effort.choose(0.04, tolerance)
     published = IMPULSIVE_DRAG[reynolds_number]
     rows = [
         compare(
             f"C_D at T = {T:g}",
             mean_near(history, T / 2, 0.01),
             reference,
-            tolerance,
+            smallest if T == 0.5 else tolerance,
             setup,
             source,
         )
